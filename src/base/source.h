@@ -45,7 +45,7 @@ class SourceBuffer {
 /// U+10FFFF are invalid), or npos.
 std::size_t find_invalid_utf8(std::string_view text);
 
-/// Number of code points; each invalid byte counts as one.
+/// Number of code points; in invalid text, of bytes that are no continuation.
 std::size_t utf8_length(std::string_view text);
 
 }  // namespace passnet
