@@ -17,8 +17,11 @@ endif()
 set(PASSNET_THIRD_PARTY_DIR "${PROJECT_SOURCE_DIR}/.cache/third_party" CACHE PATH
   "Where tools/setup unpacked the pinned sources")
 set(ts_core_dir "${PASSNET_THIRD_PARTY_DIR}/tree_sitter-0.26.1/tree_sitter/core/lib")
-set(ts_python_dir "${PASSNET_THIRD_PARTY_DIR}/tree_sitter_python-0.23.6")
-foreach(source IN ITEMS "${ts_core_dir}/src/lib.c" "${ts_python_dir}/src/parser.c" "${ts_python_dir}/src/scanner.c")
+# The source package of grammar 0.25.0 lacks its scanner; that of 0.23.6, whose token table is the same, has one
+# but no headers. What the older scanner lacks: template strings (t"") and indents over 255 columns.
+set(ts_python_dir "${PASSNET_THIRD_PARTY_DIR}/tree_sitter_python-0.25.0")
+set(ts_python_scanner "${PASSNET_THIRD_PARTY_DIR}/tree_sitter_python-0.23.6/src/scanner.c")
+foreach(source IN ITEMS "${ts_core_dir}/src/lib.c" "${ts_python_dir}/src/parser.c" "${ts_python_scanner}")
   if(NOT EXISTS "${source}")
     message(FATAL_ERROR "missing ${source}\nRun `make setup` first: it fetches the pinned sources of tree-sitter.")
   endif()
@@ -31,7 +34,7 @@ target_compile_options(ts_core PRIVATE -w -O2)
 set_target_properties(ts_core PROPERTIES C_STANDARD 11)
 
 # The grammar exports `const TSLanguage *tree_sitter_python(void)`; the package has no header for it.
-add_library(ts_python STATIC "${ts_python_dir}/src/parser.c" "${ts_python_dir}/src/scanner.c")
+add_library(ts_python STATIC "${ts_python_dir}/src/parser.c" "${ts_python_scanner}")
 target_include_directories(ts_python PRIVATE "${ts_python_dir}/src")
 target_link_libraries(ts_python PUBLIC ts_core)
 target_compile_options(ts_python PRIVATE -w -O1)
