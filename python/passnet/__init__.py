@@ -1,0 +1,1 @@
+"""passnet's Python side: the worker process, the only place where torch and Triton are imported."""
