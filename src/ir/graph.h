@@ -4,11 +4,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/diagnostic.h"
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "ir/value.h"
 
@@ -99,6 +100,8 @@ class Graph {
 
  private:
   std::vector<std::unique_ptr<Node>> nodes_;
+  std::unordered_map<std::string, NodeId> names_;
+  std::unordered_map<std::string, int> next_suffix_;
 };
 
 // One line a node: `%gelu : f16[8,64]{512,8,1} = call_function torch.nn.functional.gelu(%in_0, approximate='none')`.

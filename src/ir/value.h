@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,8 +91,15 @@ class Value {
 std::string python_float(double v);
 // Python source of a literal without nodes: torch.float32, torch.device('cuda:0'), slice(None, 64, None), ...
 // Nodes print through `name`, called with the id.
+namespace detail {
+std::string python_text(const Value& v, const std::function<std::string(NodeId)>& name);
+std::string python_string(const std::string& s);
+}  // namespace detail
 template <class NameFn>
-std::string python_text(const Value& v, NameFn&& name);
+std::string python_text(const Value& v, NameFn&& name) {
+  return detail::python_text(v, std::forward<NameFn>(name));
+}
+// Nodes print as %id.
 std::string python_text(const Value& v);
 
 }  // namespace passnet
