@@ -23,7 +23,26 @@
 //  * Index arithmetic is int64 expressions over the index variables; a read outside the array's shape is allowed only
 //    inside the untaken branch of a select.
 //  * A sum over float32 is a float32 sum of unspecified order; a mean is a sum and a multiplication or division as
-//    the operator's row says.
+//    the operator's row says. A maximum or minimum is NaN if any element is. An argmax or argmin is the row-major
+//    position in the reduction space of the first such element (of the first NaN, if there is one).
+//
+// The worker's JSON (Program::to_json; python/passnet/worker/reference.py evaluates it):
+//   {"arrays": [A...], "exprs": [E...], "outputs": [array id...]}
+//   A: {"id": int, "kind": "input"|"map"|"reduce", "shape": [int...], "dtype": T, "label": str} and
+//      input:  "input": k, the position among the region's tensor inputs; its expression is missing
+//      map:    "expr": E, an element at iv 0, iv 1, ...
+//      reduce: "op": "sum"|"prod"|"max"|"min"|"any"|"all"|"argmax"|"argmin", "extents": [int...], "expr": E
+//   T: "f32" "f16" "bf16" "f64" "i64" "i32" "i16" "i8" "u8" "bool" ("c64", "c128" only as the type of an input)
+//   E: ["iv", axis] | ["rv", axis]             index of the element / point of the reduction space, i64
+//      ["c", value, T]                         value a number, true, false, or "inf", "-inf", "nan"
+//      ["read", array id, [E...]]              one i64 index a dimension
+//      ["cast", E, T] | ["select", condition, then, else]
+//      [fn, E...]                              fn is name_of(Fn): "add", "div", "rsqrt", "lt", ...
+//      ["e", k]                                the k-th entry of "exprs", with the meaning of its text standing here
+// "exprs" holds every subexpression that is used more than once (in one array or in several), so that shared
+// expressions are not written out again, and cuts deep ones: entry k refers only to entries below k. An entry's "iv" and "rv" are those
+// of the array that refers to it, so an evaluator keeps one memo an array. An evaluator must accept reads outside an
+// array's shape in the untaken branch of a select (clamp the index, or evaluate lazily).
 
 namespace passnet {
 
@@ -106,6 +125,10 @@ class Program {
 
   // Smallest and largest value of an int64 expression, if bounded by extents and constants alone.
   std::optional<std::pair<int64_t, int64_t>> range(ExprId e) const;
+  // The first broken rule of this program's construction (operand types that differ, arithmetic on 16-bit floats, an
+  // index that is no int64, a definition whose type is not its array's): a bug of an operator row. Empty if none.
+  // lower_region() turns it into an internal error, so that no caller has to check.
+  const std::string& misuse() const { return misuse_; }
 
   std::vector<ArrayId> outputs;             // in the order the region's value holds them
   std::vector<TensorMeta> output_metas;     // eager's shape, dtype and strides of each
@@ -114,12 +137,24 @@ class Program {
   Json to_json() const;
 
  private:
+  friend class IndexSimplifier;
+  using Range = std::optional<std::pair<int64_t, int64_t>>;
   ExprId intern(Expr e);
+  ExprId plain_call(Fn fn, std::vector<ExprId> args);  // interned as it stands
+  Range computed_range(const Expr& e) const;
+  void broken(std::string rule);
   std::vector<Array> arrays_;
   std::vector<Expr> exprs_;
+  std::vector<Range> ranges_;  // of exprs_
   std::vector<TensorMeta> inputs_;
   std::unordered_multimap<size_t, ExprId> interned_;
+  std::string misuse_;
 };
+
+// "f32": the names of element types in the worker's JSON.
+std::string_view short_name_of(DType dtype);
+// The value nearest to `v` that `type` holds, as a double: how constants are rounded. 16-bit floats included.
+double round_to(double v, DType type);
 
 // An expression with operators, for the rows: E a, b; a * b + 1.0. A C++ double or int literal takes the other
 // operand's type.
