@@ -71,6 +71,8 @@ class FileSystem {
 
 /// The real disk.
 FileSystem& real_files();
+/// The same, but exchanging folders by the journal always: for file systems that claim too much, and tests.
+FileSystem& real_files_with_journal();
 
 /// All in memory, for tests. Folders spring into being with the files below them. `fail_next` makes the next
 /// operation on that path fail with the code given; `links` are not modelled.

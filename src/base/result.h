@@ -36,9 +36,9 @@ class [[nodiscard]] Result {
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  const T& value() const& { return check_value(), *std::get_if<0>(&state_); }
-  T& value() & { return check_value(), *std::get_if<0>(&state_); }
-  T&& value() && { return check_value(), std::move(*std::get_if<0>(&state_)); }
+  const T& value() const& { return check_value(), std::get<0>(state_); }
+  T& value() & { return check_value(), std::get<0>(state_); }
+  T&& value() && { return check_value(), std::move(std::get<0>(state_)); }
   const T& operator*() const& { return value(); }
   T& operator*() & { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -50,13 +50,13 @@ class [[nodiscard]] Result {
     return ok() ? value() : static_cast<T>(std::forward<U>(fallback));
   }
 
-  const Diagnostic& error() const& { return check_error(), *std::get_if<1>(&state_); }
-  Diagnostic& error() & { return check_error(), *std::get_if<1>(&state_); }
-  Diagnostic&& error() && { return check_error(), std::move(*std::get_if<1>(&state_)); }
+  const Diagnostic& error() const& { return check_error(), std::get<1>(state_); }
+  Diagnostic& error() & { return check_error(), std::get<1>(state_); }
+  Diagnostic&& error() && { return check_error(), std::move(std::get<1>(state_)); }
 
  private:
   void check_value() const {
-    if (!ok()) detail::result_misuse(std::get_if<1>(&state_));
+    if (!ok()) detail::result_misuse(&std::get<1>(state_));
   }
   void check_error() const {
     if (ok()) detail::result_misuse(nullptr);
