@@ -1,0 +1,27 @@
+class Program_weight_tensor_meta_in_0:
+    name = "in_0"
+    shape = [8, 8, 64, 64]
+    dtype = "torch.float16"
+    device = "cuda:0"
+    mean = 0.0
+    std = 2.0
+    data = None
+
+class Program_weight_tensor_meta_in_1:
+    name = "in_1"
+    shape = [8, 1, 1, 64]
+    dtype = "torch.float16"
+    device = "cuda:0"
+    mean = -1.0
+    std = 1.0
+    data = None
+
+class Program_weight_tensor_meta_in_2:
+    name = "in_2"
+    shape = [8, 8, 64, 32]
+    dtype = "torch.float16"
+    device = "cuda:0"
+    mean = 0.0
+    std = 1.0
+    data = None
+
