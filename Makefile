@@ -1,0 +1,38 @@
+# The everyday commands. `make setup` installs what is needed, once; all others start with it.
+#
+#   build         build/passnet and all tests             demo    solve the samples of examples/ and report
+#   test          all tests of the first tier             soak    the same with full counts, slow
+#   gpu           tests and measurements on a GPU machine  bench   benchmarks, recorded under bench/results/
+#   lint          formatting, includes, forbidden paths   corpus  everything over the sample corpus
+#   differential  native results against torch            release build-release/passnet, to be carried elsewhere
+
+JOBS ?= $(shell nproc)
+
+.PHONY: setup build release demo test soak gpu bench lint corpus differential clean
+.DEFAULT_GOAL := build
+
+setup:
+	@tools/setup
+
+build: setup
+	@cmake --preset dev --log-level=WARNING
+	@cmake --build build -j $(JOBS)
+
+release: setup
+	@cmake --preset release
+	@cmake --build build-release -j $(JOBS) --target passnet
+
+test: build
+	@.venv/bin/python tools/test --jobs 2
+
+soak: build
+	@.venv/bin/python tools/test --jobs 2 --soak
+
+lint:
+	@tools/lint
+
+demo gpu bench corpus differential: build
+	@tools/$@
+
+clean:
+	rm -rf build build-release build-ci build-asan
