@@ -43,5 +43,8 @@ std::span<const EmbeddedFile> ${arg_NAME}();
     DEPENDS ${paths} "${list_file}" "${PASSNET_EMBED_SCRIPT}"
     COMMENT "Embedding ${arg_NAME}"
     VERBATIM)
-  target_sources(${target} PRIVATE "${out_dir}/${arg_NAME}.cpp")
+  # A library of its own: a target of another folder cannot depend on this folder's command.
+  add_library(embedded_${arg_NAME} STATIC "${out_dir}/${arg_NAME}.cpp")
+  target_link_libraries(embedded_${arg_NAME} PRIVATE passnet_settings)
+  target_link_libraries(${target} PRIVATE embedded_${arg_NAME})
 endfunction()

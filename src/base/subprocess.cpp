@@ -26,6 +26,8 @@ namespace passnet {
 
 namespace {
 
+constexpr int kLifeCheckMs = 50;
+
 Duration now() { return SystemClock().monotonic(); }
 
 int poll_timeout(Duration deadline) {
@@ -314,8 +316,8 @@ Result<ProcessOutput> run_process(const ProcessSpec& spec, const RunOptions& opt
   while (out.read.open() || err.read.open()) {
     std::array<pollfd, 3> fds = {pollfd{out.read.get(), POLLIN, 0}, pollfd{err.read.get(), POLLIN, 0},
                                  pollfd{in.write.get(), POLLOUT, 0}};
-    // Woken at least every 50 ms: a grandchild may hold the pipes open after the process itself has ended.
-    const int ready = ::poll(fds.data(), fds.size(), std::min(poll_timeout(deadline), 50));
+    // Woken now and then: a grandchild may hold the pipes open after the process itself has ended.
+    const int ready = ::poll(fds.data(), fds.size(), std::min(poll_timeout(deadline), kLifeCheckMs));
     if (ready <= 0) {
       if (now() >= deadline) {
         timed_out = true;
@@ -423,15 +425,22 @@ Result<std::unique_ptr<ChannelProcess>> ChannelProcess::start(ProcessSpec spec, 
   return std::unique_ptr<ChannelProcess>(new ChannelProcess(std::move(state)));
 }
 
+// Both directions are woken now and then to see whether the process still lives: a process that it forked may hold
+// the pipes open after its end.
 ChannelProcess::Io ChannelProcess::write_all(std::string_view bytes, Duration deadline) {
   const NoSigPipe guard;
   while (!bytes.empty()) {
     if (!state_->to_child.open()) return Io::kClosed;
+    const bool ended = !running();
     pollfd fd{state_->to_child.get(), POLLOUT, 0};
-    const int ready = ::poll(&fd, 1, poll_timeout(deadline));
+    const int ready = ::poll(&fd, 1, std::min(poll_timeout(deadline), kLifeCheckMs));
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return Io::kFailed;
-    if (ready == 0) return Io::kTimedOut;
+    if (ready == 0) {
+      if (now() >= deadline) return Io::kTimedOut;
+      if (ended) return Io::kClosed;
+      continue;
+    }
     const ssize_t written = ::write(state_->to_child.get(), bytes.data(), bytes.size());
     if (written < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (written < 0) return errno == EPIPE ? Io::kClosed : Io::kFailed;
@@ -443,11 +452,16 @@ ChannelProcess::Io ChannelProcess::write_all(std::string_view bytes, Duration de
 ChannelProcess::Io ChannelProcess::read_exact(std::size_t size, std::string& out, Duration deadline) {
   std::array<char, 1 << 16> buffer{};
   while (size > 0) {
+    const bool ended = !running();  // asked before: what it wrote before its end is still read
     pollfd fd{state_->from_child.get(), POLLIN, 0};
-    const int ready = ::poll(&fd, 1, poll_timeout(deadline));
+    const int ready = ::poll(&fd, 1, std::min(poll_timeout(deadline), kLifeCheckMs));
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return Io::kFailed;
-    if (ready == 0) return Io::kTimedOut;
+    if (ready == 0) {
+      if (now() >= deadline) return Io::kTimedOut;
+      if (ended) return Io::kClosed;
+      continue;
+    }
     const ssize_t got = ::read(state_->from_child.get(), buffer.data(), std::min(size, buffer.size()));
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (got < 0) return Io::kFailed;
