@@ -101,8 +101,11 @@ bool is_non_overlapping_and_dense(const std::vector<int64_t>& shape, const std::
 }
 
 std::vector<int64_t> preserved_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
-  if (is_non_overlapping_and_dense(shape, stride)) return stride;
-  // aten's infer_dense_strides: insertion sort of the axes, innermost last, broadcast axes never decide.
+  return is_non_overlapping_and_dense(shape, stride) ? stride : dense_strides_in_order(shape, stride);
+}
+
+std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
+  // aten's insertion sort of the axes, innermost first; broadcast axes never decide.
   std::vector<size_t> perm(shape.size());
   std::iota(perm.rbegin(), perm.rend(), size_t{0});
   auto should_swap = [&](size_t a, size_t b) {
@@ -143,7 +146,7 @@ std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like, co
 }
 
 View::View(const TensorMeta& source) : meta_(source), base_(source.shape.size(), 0) {
-  for (int i = 0; i < source.dim(); ++i) axes_.push_back({{{i, 1}}});
+  for (int i = 0; i < source.dim(); ++i) axes_.push_back(Axis{{Walk{i, 1}}});
 }
 
 void View::advance(const Axis& axis, int64_t by) {

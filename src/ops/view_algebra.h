@@ -28,6 +28,8 @@ bool is_non_overlapping_and_dense(const std::vector<int64_t>& shape, const std::
 // Strides of empty_like(preserve_format): the tensor's own where it is dense, else dense ones in the same order.
 std::vector<int64_t> preserved_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride);
 std::optional<std::vector<int64_t>> preserved_strides(const TensorMeta& like);
+// Dense strides for `shape` with the axes nested as in `stride` (TensorIterator's order for one operand).
+std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride);
 // Strides of a fresh result of `shape` in the memory format that `like` suggests (pools, pad, interpolate); none
 // where the operand's strides are unknown and the rank leaves a choice.
 std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like, const std::vector<int64_t>& shape);
