@@ -85,7 +85,10 @@ struct Spelling {
   std::string_view target;     // canonical dotted name or method name
   // Python-like parameter list in the row's parameter names: "input, dim=None, keepdim=False, *, dtype=None". A
   // trailing "..." takes the rest of the positional arguments as one tuple, or one sequence ("input, size..."). A "|"
-  // gives an alternative keyword: "dim|axis=None".
+  // gives an alternative keyword: "dim|axis=None". A kind after a colon selects between spellings of one target:
+  // "input, other:tensor" and "input, dim:int" (kinds: tensor, tensors, int, ints, number, bool, str, dtype, device).
+  // A parameter of the row that a spelling lacks takes the row's default, or None. Parameters of several spellings
+  // are matched by name; one whose name starts with "_" is accepted and ignored (_stacklevel).
   std::string_view signature;
   bool in_place = false;       // always in place (add_, operator.iadd); an `inplace` parameter is handled by itself
   bool swapped = false;        // operands reversed (__radd__-like spellings)
@@ -126,6 +129,9 @@ OpCost cost_of(const Call& call);
 // `root` (a tensor or a tuple of tensors) into one program. Literal arguments are constants of the program.
 Result<Program> lower_region(const Graph& graph, std::span<const NodeId> nodes, NodeId root,
                              std::span<const NodeId> inputs);
+
+// Names of the row's parameters, in the order of Call::args.
+std::vector<std::string_view> parameters_of(const OpRow& row);
 
 // True if the value of `node` may share memory with an operand's (views, no-op conversions, eval dropout).
 bool may_alias_operand(const Call& call);
