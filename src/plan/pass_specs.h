@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/assess.h"
+#include "plan/region.h"
+#include "plan/structure.h"
+
+namespace passnet {
+
+/// A pass before its matches are known: a pattern and what its call does.
+struct PassDraft {
+  Pattern pattern;
+  Region::Kind kind = Region::Kind::kKernel;
+  int returns = -1;  ///< placeholder that is returned (kZeroLaunch)
+  int item = -1;
+  bool tuple_output = false;
+  std::vector<std::string> operators;  ///< row names, graph order
+  std::vector<std::string> spoken;     ///< those that the name is made of: without views, unless there is nothing else
+  std::string description;
+};
+
+PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate, const std::set<LiteralPath>& holes);
+
+/// A list of passes as it really acts: every native match of every pattern, in order, on graphs that the passes before it
+/// have rewritten.
+struct Realised {
+  std::vector<PassSpec> specs;
+  std::vector<std::vector<CallCost>> calls;  ///< by graph: the compiled path's calls in order
+  std::vector<size_t> matches;               ///< by graph
+  /// A pass that matches where it cannot run, or nowhere: its index and why. The list is then not usable as it stands.
+  struct Problem {
+    size_t draft;
+    Verdict why;
+  };
+  std::vector<Problem> problems;
+  /// Which original nodes each match of each pass took, for reports: [draft] -> (instance, root).
+  std::vector<std::vector<std::pair<size_t, NodeId>>> roots;
+};
+
+/// Applies the drafts in the order given. Stops at the first pass with a problem.
+Realised realise(const std::vector<Instance>& instances, const std::vector<std::string>& variant_names,
+                 const std::vector<const PassDraft*>& drafts, Assessor& assessor);
+
+/// File stem and route of a pass ("FuseAddLayerNorm", "add_layer_norm"); `taken` holds the routes given so far.
+std::pair<std::string, std::string> name_pass(const PassDraft& draft, std::vector<std::string>& taken);
+
+}  // namespace passnet
