@@ -3,7 +3,9 @@
 add_library(passnet_warnings INTERFACE)
 target_compile_options(passnet_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wunused
-  -Wformat=2 -Wimplicit-fallthrough)
+  -Wformat=2 -Wimplicit-fallthrough
+  # Leaving out members in {.name = value} is the point of naming them.
+  -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(passnet_warnings INTERFACE -Wduplicated-cond -Wlogical-op -Wnull-dereference)
 endif()
