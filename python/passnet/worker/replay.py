@@ -48,7 +48,8 @@ def _draw_public(rng, meta):
   else:
     # float64 from the generator, scaled in float64, cast once.
     values = np.asarray(rng.standard_normal(shape))
-    values *= std * 0.2
+    values *= std
+    values *= 0.2
     values += mean
     t = torch.from_numpy(values).to(dtype).reshape(shape)
   t = _clamp(t, meta.min_val, meta.max_val)

@@ -1,0 +1,2 @@
+"""placeholder"""
+def compare_output(*a): raise NotImplementedError
