@@ -24,7 +24,7 @@ bool spelled_in_place(const Node& node) {
   if (!is_call(node)) return false;
   if (is_subscript_store(node)) return true;
   static constexpr std::array<std::string_view, 13> kInPlaceOperators = {
-      "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow",
+      "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod",   "ipow",
       "iand", "ior",  "ixor", "ilshift",  "irshift",   "imatmul"};
   std::string_view name = last_component(node.target);
   if (node.op == NodeOp::kCallFunction && node.target.starts_with("operator.")) {
@@ -80,12 +80,14 @@ constexpr RandomRule kRandomFunctions[] = {
     {"torch.rrelu", 3, "training", false},
 };
 
-constexpr std::string_view kRandomMethods[] = {"bernoulli",  "bernoulli_", "normal_",      "uniform_",   "random_",
-                                               "cauchy_",    "geometric_", "exponential_", "log_normal_", "multinomial"};
+constexpr std::string_view kRandomMethods[] = {"bernoulli",   "bernoulli_", "normal_",    "uniform_",
+                                               "random_",     "cauchy_",    "geometric_", "exponential_",
+                                               "log_normal_", "multinomial"};
 
 class Judge {
  public:
-  Judge(const Graph& graph, const RegionView& region) : graph_(graph), region_(region), inside_(graph.size(), 0) {}
+  Judge(const Graph& graph, const RegionView& region)
+      : graph_(graph), region_(region), inside_(graph.size(), 0) {}
 
   Legality run() {
     if (!check_shape()) return std::move(out_);
@@ -118,17 +120,18 @@ class Judge {
     for (const NodeId id : region_.nodes) {
       const Node& node = graph_.node(id);
       if (!is_call(node)) {
-        out_.verdict.refuse("region.node_kind",
-                            fmt::format("{} is a {}: only calls can be inside a region", node.name, name_of(node.op)),
-                            {node.name});
+        out_.verdict.refuse(
+            "region.node_kind",
+            fmt::format("{} is a {}: only calls can be inside a region", node.name, name_of(node.op)),
+            {node.name});
       } else if (is_subscript_store(node)) {
-        out_.verdict.refuse("region.store",
-                            fmt::format("{} stores into a subscript: it has no value that a call could replace",
-                                        node.name),
-                            {node.name});
+        out_.verdict.refuse(
+            "region.store",
+            fmt::format("{} stores into a subscript: it has no value that a call could replace", node.name),
+            {node.name});
       } else if (is_random(node)) {
-        out_.verdict.refuse("region.random", fmt::format("{} ({}) draws random numbers", node.name, node.target),
-                            {node.name});
+        out_.verdict.refuse("region.random",
+                            fmt::format("{} ({}) draws random numbers", node.name, node.target), {node.name});
       }
     }
   }
@@ -163,14 +166,15 @@ class Judge {
       out_.verdict.refuse("region.root_inside", message, std::move(readers));
     }
     if (out_.before == kNoNode) {
-      out_.verdict.refuse("region.userless",
-                          fmt::format("nothing outside reads {}: there is no place for the call", name(region_.root)),
-                          {name(region_.root)});
+      out_.verdict.refuse(
+          "region.userless",
+          fmt::format("nothing outside reads {}: there is no place for the call", name(region_.root)),
+          {name(region_.root)});
     }
   }
 
-  // Before P nothing outside has seen the root's value, so that every storage an outside value has there exists
-  // independently of the region.
+  // Before P nothing outside has seen the root's value, so that every storage an outside value has there
+  // exists independently of the region.
   void find_visible() {
     for (NodeId id = 0; id < out_.before; ++id) {
       if (!inside(id)) visible_.add(graph_.node(id).meta);
@@ -208,8 +212,8 @@ class Judge {
       for (const StorageId id : writes.ids) {
         StorageSet one;
         one.add(id);
-        if (one.may_alias(visible_) && std::find(out_.must_write.begin(), out_.must_write.end(), id) ==
-                                           out_.must_write.end()) {
+        if (one.may_alias(visible_) &&
+            std::find(out_.must_write.begin(), out_.must_write.end(), id) == out_.must_write.end()) {
           out_.must_write.push_back(id);
         }
       }
@@ -219,17 +223,18 @@ class Judge {
         StorageSet touched = reads_of(graph_, node);
         touched.add(writes_of(graph_, node));
         if (!touched.may_alias(writes)) continue;
-        out_.verdict.refuse("region.write_observed",
-                            fmt::format("{} touches memory that {} writes, before {}, where the call would stand",
-                                        node.name, name(writer), name(out_.before)),
-                            {node.name, name(writer)});
+        out_.verdict.refuse(
+            "region.write_observed",
+            fmt::format("{} touches memory that {} writes, before {}, where the call would stand", node.name,
+                        name(writer), name(out_.before)),
+            {node.name, name(writer)});
       }
     }
     if (!writers.empty()) {
-      out_.notes.push_back({"region.must_write",
-                            fmt::format("{} writes memory visible outside: the call must perform the same write",
-                                        writers[0]),
-                            writers});
+      out_.notes.push_back(
+          {"region.must_write",
+           fmt::format("{} writes memory visible outside: the call must perform the same write", writers[0]),
+           writers});
     }
   }
 
@@ -237,18 +242,19 @@ class Judge {
     StorageSet value;
     value.add(graph_.node(region_.root).meta);
     if (!value.may_alias(visible_) || region_.returns_argument) return;
-    out_.notes.push_back({"region.returns_view",
-                          fmt::format("{} may share memory with a value outside; the call returns a copy",
-                                      name(region_.root)),
-                          {name(region_.root)}});
+    out_.notes.push_back(
+        {"region.returns_view",
+         fmt::format("{} may share memory with a value outside; the call returns a copy", name(region_.root)),
+         {name(region_.root)}});
     for (NodeId id = out_.before; id < static_cast<NodeId>(graph_.size()); ++id) {
       if (inside(id)) continue;
       if (!writes_of(graph_, graph_.node(id)).may_alias(value)) continue;
-      out_.verdict.refuse("region.alias_broken",
-                          fmt::format("{} shares memory with a value outside, and {} writes it: a copy would not see "
-                                      "that",
-                                      name(region_.root), name(id)),
-                          {name(region_.root), name(id)});
+      out_.verdict.refuse(
+          "region.alias_broken",
+          fmt::format("{} shares memory with a value outside, and {} writes it: a copy would not see "
+                      "that",
+                      name(region_.root), name(id)),
+          {name(region_.root), name(id)});
     }
   }
 
@@ -293,8 +299,9 @@ void StorageSet::add(const StorageSet& other) {
 bool StorageSet::may_alias(const StorageSet& other) const {
   if (empty() || other.empty()) return false;
   if (any || other.any) return true;
-  return std::any_of(ids.begin(), ids.end(),
-                     [&](StorageId id) { return std::binary_search(other.ids.begin(), other.ids.end(), id); });
+  return std::any_of(ids.begin(), ids.end(), [&](StorageId id) {
+    return std::binary_search(other.ids.begin(), other.ids.end(), id);
+  });
 }
 
 StorageSet reads_of(const Graph& graph, const Node& node) {
@@ -312,7 +319,8 @@ StorageSet writes_of(const Graph& graph, const Node& node) {
     if (v.is_node()) out.add(graph.node(v.as_node()).meta);
   };
   if (spelled_in_place(node) && !node.args.empty()) add_operand(node.args[0]);
-  if (const Value* result = node.kwarg("out")) result->for_each_node([&](NodeId id) { out.add(graph.node(id).meta); });
+  if (const Value* result = node.kwarg("out"))
+    result->for_each_node([&](NodeId id) { out.add(graph.node(id).meta); });
   return out;
 }
 
@@ -323,7 +331,8 @@ bool is_subscript_store(const Node& node) {
 
 bool is_random(const Node& node) {
   if (node.op == NodeOp::kCallMethod) {
-    return std::find(std::begin(kRandomMethods), std::end(kRandomMethods), node.target) != std::end(kRandomMethods);
+    return std::find(std::begin(kRandomMethods), std::end(kRandomMethods), node.target) !=
+           std::end(kRandomMethods);
   }
   if (node.op != NodeOp::kCallFunction) return false;
   for (const RandomRule& rule : kRandomFunctions) {

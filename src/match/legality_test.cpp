@@ -44,7 +44,8 @@ TEST(Legality, ContainmentNamesWhoReadsWhat) {
 %s : f32[2]@3 = call_method sin(%e)
 output ((%n, %s))
 )");
-  EXPECT_EQ(text(g, {"e", "n"}), "region.not_contained: e is not the region's value, but is read outside by s (e, s)");
+  EXPECT_EQ(text(g, {"e", "n"}),
+            "region.not_contained: e is not the region's value, but is read outside by s (e, s)");
 }
 
 TEST(Legality, TheRootsValueIsNotReadInside) {
@@ -121,9 +122,10 @@ TEST(Legality, WritesBeforeAndAfterDoNotMatter) {
 TEST(Legality, WritesBetweenTheReadAndTheCallRefuse) {
   const Graph g = graph(kMutation);
   // The call sinks to just before sin, past mul_ on a view of what exp reads.
-  EXPECT_EQ(text(g, {"e", "n"}),
-            "region.read_clobbered: inside writes memory that e may read, before s, where the call would stand "
-            "(inside, e)");
+  EXPECT_EQ(
+      text(g, {"e", "n"}),
+      "region.read_clobbered: inside writes memory that e may read, before s, where the call would stand "
+      "(inside, e)");
 }
 
 TEST(Legality, ANodeWithoutMetadataMayWriteAnything) {
@@ -134,8 +136,9 @@ TEST(Legality, ANodeWithoutMetadataMayWriteAnything) {
 %s : f32[2]@2 = call_method sin(%e)
 output ((%s, %w))
 )");
-  EXPECT_EQ(text(g, {"e"}),
-            "region.read_clobbered: w writes memory that e may read, before s, where the call would stand (w, e)");
+  EXPECT_EQ(
+      text(g, {"e"}),
+      "region.read_clobbered: w writes memory that e may read, before s, where the call would stand (w, e)");
 }
 
 TEST(Legality, AStoreBetweenRefusesToo) {
@@ -163,14 +166,16 @@ TEST(Legality, AVisibleWriteMustBePerformed) {
   EXPECT_EQ(legality.verdict.to_text(), "ok");
   EXPECT_EQ(legality.must_write, std::vector<StorageId>{0});
   ASSERT_EQ(legality.notes.size(), 1u);
-  EXPECT_EQ(legality.notes[0].message, "r writes memory visible outside: the call must perform the same write");
+  EXPECT_EQ(legality.notes[0].message,
+            "r writes memory visible outside: the call must perform the same write");
 }
 
 TEST(Legality, NobodyMayTouchAVisibleWriteOnItsWay) {
   std::string changed(kWrite);
   changed.replace(changed.find("neg(%b)"), 7, "neg(%a)");
-  EXPECT_EQ(text(graph(changed), {"r", "e"}),
-            "region.write_observed: x touches memory that r writes, before s, where the call would stand (x, r)");
+  EXPECT_EQ(
+      text(graph(changed), {"r", "e"}),
+      "region.write_observed: x touches memory that r writes, before s, where the call would stand (x, r)");
 }
 
 TEST(Legality, AWriteToTheRegionsOwnMemoryIsNobodysBusiness) {
@@ -205,9 +210,10 @@ output ((%s, %t))
 %w : f32[2,2]@0 = call_method mul_(%a, 2) writes [0]
 output ((%s, %t, %w))
 )");
-  EXPECT_EQ(text(written, {"t"}),
-            "region.alias_broken: t shares memory with a value outside, and w writes it: a copy would not see that "
-            "(t, w)");
+  EXPECT_EQ(
+      text(written, {"t"}),
+      "region.alias_broken: t shares memory with a value outside, and w writes it: a copy would not see that "
+      "(t, w)");
   EXPECT_EQ(text(written, {"t"}, true), "ok");  // a call that returns its argument keeps sharing
 }
 

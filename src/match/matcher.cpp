@@ -45,8 +45,9 @@ bool literals_equal(const Value& a, const Value& b, bool nodes_comparable) {
     case Kind::kList:
     case Kind::kTuple:
     case Kind::kSlice:
-      return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
-                        [&](const Value& x, const Value& y) { return literals_equal(x, y, nodes_comparable); });
+      return std::equal(
+          a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
+          [&](const Value& x, const Value& y) { return literals_equal(x, y, nodes_comparable); });
     case Kind::kDict: {
       if (a.keys().size() != b.keys().size()) return false;
       for (size_t i = 0; i < a.keys().size(); ++i) {
@@ -66,9 +67,9 @@ bool is_compute(const Node& node) { return node.op != NodeOp::kPlaceholder && no
 // Functions that torch.fx keeps even if nothing reads them, so that a pattern may hold them unread.
 bool kept_unread(const Node& node) {
   static constexpr std::array<std::string_view, 14> kImpure = {
-      "operator.setitem", "torch._assert",     "torch._assert_async", "torch.rand",      "torch.randn",
-      "torch.randint",    "torch.randperm",    "torch.rand_like",     "torch.randn_like", "torch.randint_like",
-      "torch.normal",     "torch.poisson",     "torch.bernoulli",     "torch.multinomial"};
+      "operator.setitem", "torch._assert",  "torch._assert_async", "torch.rand",       "torch.randn",
+      "torch.randint",    "torch.randperm", "torch.rand_like",     "torch.randn_like", "torch.randint_like",
+      "torch.normal",     "torch.poisson",  "torch.bernoulli",     "torch.multinomial"};
   return node.op == NodeOp::kCallFunction &&
          std::find(kImpure.begin(), kImpure.end(), node.target) != kImpure.end();
 }
@@ -157,8 +158,9 @@ class Search {
 
  private:
   struct Attempt {
-    std::vector<std::optional<Value>> bound;  // by pattern id: a node of the target or a placeholder's literal
-    std::vector<NodeId> order;                // pattern ids in the order bound
+    std::vector<std::optional<Value>>
+        bound;                  // by pattern id: a node of the target or a placeholder's literal
+    std::vector<NodeId> order;  // pattern ids in the order bound
   };
 
   bool nodes_equal(const Node& p, const Node& g) const {
@@ -201,22 +203,23 @@ class Search {
     for (const NodeId other : attempt.order) {
       const Value& taken = *attempt.bound[static_cast<size_t>(other)];
       if (taken.is_node() && taken.as_node() == g) {
-        return miss(attempt, p, g, "same_node", "", fmt::format("a node other than the one of {}", pattern_.node(other).name),
-                    gn.name);
+        return miss(attempt, p, g, "same_node", "",
+                    fmt::format("a node other than the one of {}", pattern_.node(other).name), gn.name);
       }
     }
-    if (!nodes_equal(pn, gn)) return miss(attempt, p, g, "target", "target", operation_text(pn), operation_text(gn));
+    if (!nodes_equal(pn, gn))
+      return miss(attempt, p, g, "target", "target", operation_text(pn), operation_text(gn));
     bound = Value::node(g);
     attempt.order.push_back(p);
     if (pn.op == NodeOp::kPlaceholder) return true;
 
-    const bool same_form =
-        pn.args.size() == gn.args.size() &&
-        std::equal(pn.kwargs.begin(), pn.kwargs.end(), gn.kwargs.begin(), gn.kwargs.end(),
-                   [](const auto& a, const auto& b) { return a.first == b.first; });
+    const bool same_form = pn.args.size() == gn.args.size() &&
+                           std::equal(pn.kwargs.begin(), pn.kwargs.end(), gn.kwargs.begin(), gn.kwargs.end(),
+                                      [](const auto& a, const auto& b) { return a.first == b.first; });
     if (!same_form) {
       const bool count = pn.args.size() != gn.args.size();
-      return miss(attempt, p, g, "arguments", count ? "args" : "kwargs", signature_text(pn), signature_text(gn));
+      return miss(attempt, p, g, "arguments", count ? "args" : "kwargs", signature_text(pn),
+                  signature_text(gn));
     }
     for (size_t i = 0; i < pn.args.size(); ++i) {
       if (!match_values(attempt, p, g, pn.args[i], gn.args[i], fmt::format("args[{}]", i))) return false;
@@ -228,21 +231,24 @@ class Search {
     return true;
   }
 
-  bool match_values(Attempt& attempt, NodeId p, NodeId g, const Value& a, const Value& b, const std::string& field) {
+  bool match_values(Attempt& attempt, NodeId p, NodeId g, const Value& a, const Value& b,
+                    const std::string& field) {
     if (a.is_node() && b.is_node()) return match_nodes(attempt, a.as_node(), b.as_node());
     if (a.is_sequence() && b.is_sequence()) {
       if (a.items().size() != b.items().size()) {
         return miss(attempt, p, g, "literal", field, value_text(a, pattern_), value_text(b, target_));
       }
       for (size_t i = 0; i < a.items().size(); ++i) {
-        if (!match_values(attempt, p, g, a.items()[i], b.items()[i], fmt::format("{}[{}]", field, i))) return false;
+        if (!match_values(attempt, p, g, a.items()[i], b.items()[i], fmt::format("{}[{}]", field, i)))
+          return false;
       }
       return true;
     }
     if (a.is_node()) {
       const NodeId inner = a.as_node();
       if (pattern_.node(inner).op != NodeOp::kPlaceholder) {
-        return miss(attempt, p, g, "literal_for_node", field, pattern_.node(inner).name, value_text(b, target_));
+        return miss(attempt, p, g, "literal_for_node", field, pattern_.node(inner).name,
+                    value_text(b, target_));
       }
       std::optional<Value>& bound = attempt.bound[static_cast<size_t>(inner)];
       if (!bound) {
@@ -252,7 +258,8 @@ class Search {
       }
       // A literal met twice is compared with Python's ==, without the types: 1 and True are one value here.
       if (python_equal(*bound, b)) return true;
-      return miss(attempt, inner, g, "shared_value", field, value_text(*bound, target_), value_text(b, target_));
+      return miss(attempt, inner, g, "shared_value", field, value_text(*bound, target_),
+                  value_text(b, target_));
     }
     if (b.is_node()) {
       return miss(attempt, p, g, "node_for_literal", field, value_text(a, pattern_), value_text(b, target_));
@@ -299,8 +306,9 @@ class Search {
 
   Status unbound(NodeId p) const {
     const Node& node = pattern_.node(p);
-    return user_error("match.unbound_placeholder",
-                      fmt::format("the pattern's {} is never reached from what the pattern returns", node.name))
+    return user_error(
+               "match.unbound_placeholder",
+               fmt::format("the pattern's {} is never reached from what the pattern returns", node.name))
         .with_hint("drop the parameter, or use it in the pattern");
   }
 
@@ -323,7 +331,8 @@ class Search {
     return true;
   }
 
-  // Whether a value that leaves the match comes back into it: the graph would have a cycle once it is one node.
+  // Whether a value that leaves the match comes back into it: the graph would have a cycle once it is one
+  // node.
   bool forms_cycle(const Match& match) {
     std::vector<char> inside(target_.size(), 0), visited(target_.size(), 0);
     for (const NodeId g : covered_nodes(pattern_, match)) inside[static_cast<size_t>(g)] = 1;
@@ -408,10 +417,11 @@ Status check_pattern(const Graph& pattern) {
   const std::vector<std::vector<NodeId>> users = pattern.users();
   for (const auto& node : pattern.nodes()) {
     if (!is_compute(*node) || !users[static_cast<size_t>(node->id)].empty() || kept_unread(*node)) continue;
-    return user_error("match.dead_code",
-                      fmt::format("the pattern's {} ({}) is used by nothing; torch's matcher refuses patterns with "
-                                  "dead code",
-                                  node->name, node->target))
+    return user_error(
+               "match.dead_code",
+               fmt::format("the pattern's {} ({}) is used by nothing; torch's matcher refuses patterns with "
+                           "dead code",
+                           node->name, node->target))
         .at(pattern.file, node->span)
         .with_hint("remove the node, or end the pattern at it");
   }
@@ -441,28 +451,32 @@ std::string describe(const NearMiss& miss, const Graph& pattern, const Graph& ta
   const std::string p = miss.pattern_node == kNoNode ? "the pattern" : pattern.node(miss.pattern_node).name;
   const std::string g = miss.target_node == kNoNode ? "" : target.node(miss.target_node).name;
   if (miss.code == "no_candidate") {
-    if (g.empty()) return fmt::format("the graph has no node {}, where the pattern ends ({})", miss.expected, p);
-    return fmt::format("the graph has no node {}, where the pattern ends ({}); it has {} ({})", miss.expected, p,
-                       miss.actual, g);
+    if (g.empty())
+      return fmt::format("the graph has no node {}, where the pattern ends ({})", miss.expected, p);
+    return fmt::format("the graph has no node {}, where the pattern ends ({}); it has {} ({})", miss.expected,
+                       p, miss.actual, g);
   }
   if (miss.code == "target") {
-    return fmt::format("{} of the pattern is {}, the graph has {} there ({})", p, miss.expected, miss.actual, g);
+    return fmt::format("{} of the pattern is {}, the graph has {} there ({})", p, miss.expected, miss.actual,
+                       g);
   }
   if (miss.code == "arguments") {
     return fmt::format("{} is called with {} in the pattern and with {} in the graph ({})", p, miss.expected,
                        miss.actual, g);
   }
   if (miss.code == "literal_type") {
-    return fmt::format("{} of {}: the pattern has {}, the graph {} ({}); equal values of different types do not match",
-                       miss.field, p, miss.expected, miss.actual, g);
+    return fmt::format(
+        "{} of {}: the pattern has {}, the graph {} ({}); equal values of different types do not match",
+        miss.field, p, miss.expected, miss.actual, g);
   }
   if (miss.code == "shared_value") {
-    return fmt::format("{} of the pattern stands for one value, the graph has two: {} and {}", p, miss.expected,
-                       miss.actual);
+    return fmt::format("{} of the pattern stands for one value, the graph has two: {} and {}", p,
+                       miss.expected, miss.actual);
   }
   if (miss.code == "same_node") {
-    return fmt::format("{} of the pattern should be {}, but the graph has {} in both places; use one placeholder twice",
-                       p, miss.expected, miss.actual);
+    return fmt::format(
+        "{} of the pattern should be {}, but the graph has {} in both places; use one placeholder twice", p,
+        miss.expected, miss.actual);
   }
   if (miss.code == "not_contained") {
     return fmt::format("{} ({} in the graph) lies inside the pattern, but is also {}", p, g, miss.actual);
@@ -471,7 +485,8 @@ std::string describe(const NearMiss& miss, const Graph& pattern, const Graph& ta
   if (miss.code == "overlap") {
     return fmt::format("{} ({} in the graph) belongs to an earlier match of the same pattern", p, g);
   }
-  return fmt::format("{} of {}: the pattern has {}, the graph {} ({})", miss.field, p, miss.expected, miss.actual, g);
+  return fmt::format("{} of {}: the pattern has {}, the graph {} ({})", miss.field, p, miss.expected,
+                     miss.actual, g);
 }
 
 Json to_json(const NearMiss& miss, const Graph& pattern, const Graph& target) {

@@ -8,14 +8,15 @@
 #include "base/result.h"
 #include "ir/graph.h"
 
-// The subgraph matcher that decides where a pass applies. Its semantics are those of torch.fx's SubgraphMatcher as
-// the harness configures it: placeholders are wildcards, the output node takes no part, literals count, overlapping
-// matches are dropped in the order found. Targets are compared by canonical name.
+// The subgraph matcher that decides where a pass applies. Its semantics are those of torch.fx's
+// SubgraphMatcher as the harness configures it: placeholders are wildcards, the output node takes no part,
+// literals count, overlapping matches are dropped in the order found. Targets are compared by canonical name.
 
 namespace passnet {
 
-// One place where a pattern fits. Ids in `nodes` are (pattern, target), in the order in which they were paired:
-// anchor first, then its arguments depth first. Placeholders that bound a literal appear only in the bindings.
+// One place where a pattern fits. Ids in `nodes` are (pattern, target), in the order in which they were
+// paired: anchor first, then its arguments depth first. Placeholders that bound a literal appear only in the
+// bindings.
 struct Match {
   std::vector<std::pair<NodeId, NodeId>> nodes;
   std::vector<Value> placeholder_bindings;  // by placeholder of the pattern; a node value holds a target id
@@ -28,12 +29,12 @@ struct Match {
 // The target nodes that a match covers (everything but what its placeholders bound), ascending.
 std::vector<NodeId> covered_nodes(const Graph& pattern, const Match& match);
 
-// Why a pattern did not fit at a place. `field` says where in the node ("target", "args", "kwargs", "args[1]",
-// "kwargs[dim]", "args[0][2]", "users"), `expected` what the pattern has, `actual` what the graph has.
-//   no_candidate     no node of the graph has the pattern's anchor; target_node is one with the same last name, if any
-//   target           the nodes paired have different operations
-//   arguments        different number of arguments, or different keywords or order of keywords
-//   literal          literals differ
+// Why a pattern did not fit at a place. `field` says where in the node ("target", "args", "kwargs",
+// "args[1]", "kwargs[dim]", "args[0][2]", "users"), `expected` what the pattern has, `actual` what the graph
+// has.
+//   no_candidate     no node of the graph has the pattern's anchor; target_node is one with the same last
+//   name, if any target           the nodes paired have different operations arguments        different
+//   number of arguments, or different keywords or order of keywords literal          literals differ
 //   literal_type     literals compare equal in Python but their types differ (1 and True)
 //   literal_for_node the pattern has an operation's value where the graph has a literal
 //   node_for_literal the pattern has a literal where the graph has a node
@@ -54,12 +55,14 @@ struct NearMiss {
   bool operator==(const NearMiss&) const = default;
 };
 
-// Which patterns torch's matcher takes at all: it is not empty, ends with an output node and holds no dead code
+// Which patterns torch's matcher takes at all: it is not empty, ends with an output node and holds no dead
+// code
 // (`match.no_output`, `match.dead_code`).
 Status check_pattern(const Graph& pattern);
 
-// Every non-overlapping match in torch's order. Errors: those of check_pattern, and `match.unbound_placeholder` where
-// torch fails on a match: a placeholder (or a whole returned branch) that the match never reached.
+// Every non-overlapping match in torch's order. Errors: those of check_pattern, and
+// `match.unbound_placeholder` where torch fails on a match: a placeholder (or a whole returned branch) that
+// the match never reached.
 Result<std::vector<Match>> find_matches(const Graph& pattern, const Graph& target);
 
 // find_matches for patterns known to be good; a pattern that it refuses matches nowhere.

@@ -92,20 +92,32 @@ output ((%sum,))
 }
 
 TEST(Matcher, TwoPlaceholdersMayBindEqualLiterals) {
-  const Graph pattern = graph("%x = placeholder\n%c = placeholder\n%d = placeholder\n"
-                              "%v = call_method view(%x, %c, %d)\noutput (%v)\n");
+  const Graph pattern = graph(
+      "%x = placeholder\n%c = placeholder\n%d = placeholder\n"
+      "%v = call_method view(%x, %c, %d)\noutput (%v)\n");
   const Graph target = graph("%a = placeholder\n%v = call_method view(%a, 4, 4)\noutput ((%v,))\n");
   EXPECT_EQ(match_all(pattern, target).size(), 1u);
 }
 
 // One placeholder used twice compares its literals with Python's ==, unlike literals of the pattern.
 TEST(Matcher, OnePlaceholderTakesEqualLiteralsOfAnyType) {
-  const Graph pattern = graph("%x = placeholder\n%c = placeholder\n"
-                              "%v = call_method view(%x, %c, %c)\noutput (%v)\n");
-  EXPECT_EQ(match_all(pattern, graph("%a = placeholder\n%v = call_method view(%a, 1, True)\noutput ((%v,))\n")).size(), 1u);
-  EXPECT_EQ(match_all(pattern, graph("%a = placeholder\n%v = call_method view(%a, 1, 1.0)\noutput ((%v,))\n")).size(), 1u);
-  EXPECT_EQ(match_all(pattern, graph("%a = placeholder\n%v = call_method view(%a, 1, 2)\noutput ((%v,))\n")).size(), 0u);
-  EXPECT_EQ(match_all(pattern, graph("%a = placeholder\n%v = call_method view(%a, [1], (1,))\noutput ((%v,))\n")).size(), 0u);
+  const Graph pattern = graph(
+      "%x = placeholder\n%c = placeholder\n"
+      "%v = call_method view(%x, %c, %c)\noutput (%v)\n");
+  EXPECT_EQ(
+      match_all(pattern, graph("%a = placeholder\n%v = call_method view(%a, 1, True)\noutput ((%v,))\n"))
+          .size(),
+      1u);
+  EXPECT_EQ(match_all(pattern, graph("%a = placeholder\n%v = call_method view(%a, 1, 1.0)\noutput ((%v,))\n"))
+                .size(),
+            1u);
+  EXPECT_EQ(
+      match_all(pattern, graph("%a = placeholder\n%v = call_method view(%a, 1, 2)\noutput ((%v,))\n")).size(),
+      0u);
+  EXPECT_EQ(
+      match_all(pattern, graph("%a = placeholder\n%v = call_method view(%a, [1], (1,))\noutput ((%v,))\n"))
+          .size(),
+      0u);
 }
 
 struct LiteralCase {
@@ -115,17 +127,31 @@ struct LiteralCase {
 
 TEST(Matcher, LiteralsNeedEqualTypesAndSequencesDoNot) {
   const LiteralCase cases[] = {
-      {"1", "1", true},          {"1", "1.0", false},       {"1", "True", false},     {"0.0", "-0.0", true},
-      {"None", "None", true},    {"None", "False", false},  {"[1, 2]", "(1, 2)", true}, {"(1,)", "[1]", true},
-      {"[1, [2]]", "(1, (2,))", true}, {"[1, 2]", "[1, 2, 3]", false}, {"[1]", "[True]", false},
-      {"[1]", "1", false},       {"'a'", "'a'", true},      {"'a'", "'b'", false},
-      {"torch.float32", "torch.float32", true},             {"torch.float32", "torch.float16", false},
+      {"1", "1", true},
+      {"1", "1.0", false},
+      {"1", "True", false},
+      {"0.0", "-0.0", true},
+      {"None", "None", true},
+      {"None", "False", false},
+      {"[1, 2]", "(1, 2)", true},
+      {"(1,)", "[1]", true},
+      {"[1, [2]]", "(1, (2,))", true},
+      {"[1, 2]", "[1, 2, 3]", false},
+      {"[1]", "[True]", false},
+      {"[1]", "1", false},
+      {"'a'", "'a'", true},
+      {"'a'", "'b'", false},
+      {"torch.float32", "torch.float32", true},
+      {"torch.float32", "torch.float16", false},
       {"torch.device('cuda')", "torch.device('cuda:0')", false},
       {"slice(None, 1, None)", "slice(None, 1, None)", true},
       {"slice(None, 1, None)", "slice(None, True, None)", true},  // slices compare with Python's == inside
       {"slice(None, 1, None)", "slice(None, 2, None)", false},
-      {"...", "...", true},      {"float('nan')", "float('nan')", false}, {"float('inf')", "float('inf')", true},
-      {"{'a': [1]}", "{'a': [True]}", true},                {"{'a': [1]}", "{'a': (1,)}", false},
+      {"...", "...", true},
+      {"float('nan')", "float('nan')", false},
+      {"float('inf')", "float('inf')", true},
+      {"{'a': [1]}", "{'a': [True]}", true},
+      {"{'a': [1]}", "{'a': (1,)}", false},
   };
   for (const LiteralCase& c : cases) {
     const auto text = [](std::string_view literal) {
@@ -137,8 +163,9 @@ TEST(Matcher, LiteralsNeedEqualTypesAndSequencesDoNot) {
 }
 
 TEST(Matcher, SlicesWithNodesNeverMatch) {
-  const Graph pattern = graph("%x = placeholder\n%n = placeholder\n"
-                              "%v = call_function operator.getitem(%x, slice(None, %n, None))\noutput (%v)\n");
+  const Graph pattern = graph(
+      "%x = placeholder\n%n = placeholder\n"
+      "%v = call_function operator.getitem(%x, slice(None, %n, None))\noutput (%v)\n");
   EXPECT_EQ(match_all(pattern, pattern).size(), 0u);
 }
 
@@ -157,7 +184,8 @@ TEST(Matcher, MethodsAndFunctionsDiffer) {
   const std::vector<NearMiss> misses = near_misses(pattern, target);
   ASSERT_EQ(misses.size(), 1u);
   EXPECT_EQ(describe(misses[0], pattern, target),
-            "the graph has no node call_method relu, where the pattern ends (v); it has call_function torch.relu (v)");
+            "the graph has no node call_method relu, where the pattern ends (v); it has call_function "
+            "torch.relu (v)");
 }
 
 TEST(Matcher, InnerValuesMayNotBeUsedOutside) {
@@ -170,7 +198,8 @@ TEST(Matcher, InnerValuesMayNotBeUsedOutside) {
 output ((%r2, %s))
 )");
   const Graph pattern = graph(kAddRelu);
-  EXPECT_EQ(found(pattern, target), Strings{"relu=r2 add=s2 x=r y=b"});  // an uncontained candidate comes first
+  EXPECT_EQ(found(pattern, target),
+            Strings{"relu=r2 add=s2 x=r y=b"});  // an uncontained candidate comes first
   const std::vector<NearMiss> misses = near_misses(pattern, target);
   ASSERT_EQ(misses.size(), 1u);
   EXPECT_EQ(describe(misses[0], pattern, target),
@@ -278,11 +307,13 @@ output ((%r,))
   const std::vector<NearMiss> misses = near_misses(pattern, target);
   ASSERT_EQ(misses.size(), 2u);
   EXPECT_EQ(describe(misses[0], pattern, target), "args[4] of n: the pattern has 1e-05, the graph 1e-06 (n)");
-  EXPECT_EQ(to_json(misses[0], pattern, target).dump(),
-            R"j({"code":"literal","pattern_node":"n","target_node":"n","field":"args[4]","expected":"1e-05",)j"
-            R"j("actual":"1e-06","matched":4,"message":"args[4] of n: the pattern has 1e-05, the graph 1e-06 (n)"})j");
+  EXPECT_EQ(
+      to_json(misses[0], pattern, target).dump(),
+      R"j({"code":"literal","pattern_node":"n","target_node":"n","field":"args[4]","expected":"1e-05",)j"
+      R"j("actual":"1e-06","matched":4,"message":"args[4] of n: the pattern has 1e-05, the graph 1e-06 (n)"})j");
   EXPECT_EQ(describe(misses[1], pattern, target),
-            "n of the pattern is call_function torch.nn.functional.layer_norm, the graph has placeholder a there (a)");
+            "n of the pattern is call_function torch.nn.functional.layer_norm, the graph has placeholder a "
+            "there (a)");
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace {
 
 Diagnostic rewrite_error(const RewriteRule& rule, std::string_view code, const std::string& message,
                          std::string_view hint) {
-  return user_error(code, rule.name.empty() ? message : fmt::format("{}: {}", rule.name, message)).with_hint(hint);
+  return user_error(code, rule.name.empty() ? message : fmt::format("{}: {}", rule.name, message))
+      .with_hint(hint);
 }
 
 bool is_compute(const Node& node) { return node.op != NodeOp::kPlaceholder && node.op != NodeOp::kOutput; }
@@ -19,9 +20,10 @@ bool is_compute(const Node& node) { return node.op != NodeOp::kPlaceholder && no
 Status check_rule(const Graph& pattern, const RewriteRule& rule) {
   const std::vector<NodeId> returning = pattern.inputs_of(pattern.output()->id);
   if (returning.size() != 1) {
-    return rewrite_error(rule, "rewrite.several_outputs",
-                         fmt::format("the pattern returns {} values, the replacement returns one", returning.size()),
-                         "end the pattern at one value; write one pass for each of them");
+    return rewrite_error(
+        rule, "rewrite.several_outputs",
+        fmt::format("the pattern returns {} values, the replacement returns one", returning.size()),
+        "end the pattern at one value; write one pass for each of them");
   }
   if (pattern.node(returning[0]).op == NodeOp::kPlaceholder) {
     return rewrite_error(rule, "rewrite.returns_placeholder", "the pattern returns one of its parameters",
@@ -48,7 +50,8 @@ Status check_rule(const Graph& pattern, const RewriteRule& rule) {
 struct Step {
   Graph graph;
   NodeId wrapper = kNoNode;
-  std::vector<NodeId> forward;  // by old node: its id in `graph`; for erased nodes none, for the returned the wrapper's
+  std::vector<NodeId>
+      forward;  // by old node: its id in `graph`; for erased nodes none, for the returned the wrapper's
 };
 
 std::string free_name(const Graph& graph, std::string_view wrapper) {
@@ -146,6 +149,20 @@ Result<PassResult> apply_pass(const Graph& graph, const Graph& pattern, const Re
     std::sort(covered.begin(), covered.end());
     std::vector<Value> bindings;
     for (const Value& v : match.placeholder_bindings) {
+      NodeId stale = kNoNode;
+      if (!v.is_node()) {
+        v.for_each_node([&](NodeId id) {
+          for (const Replaced& earlier : result.replaced) stale = earlier.match.returned == id ? id : stale;
+        });
+      }
+      if (stale != kNoNode) {
+        return rewrite_error(
+            rule, "rewrite.stale_binding",
+            fmt::format("a parameter binds a list, tuple or slice that holds {}, which an earlier match "
+                        "of the same pass replaces; torch.fx leaves it pointing at the node that is gone",
+                        graph.node(stale).name),
+            "take the items as parameters of the pattern");
+      }
       bindings.push_back(v.map_nodes([&](NodeId id) { return Value::node(now[static_cast<size_t>(id)]); }));
     }
     const NodeId returned = now[static_cast<size_t>(match.returned)];
@@ -154,7 +171,8 @@ Result<PassResult> apply_pass(const Graph& graph, const Graph& pattern, const Re
     for (NodeId& id : now) {
       if (id != kNoNode) id = step.forward[static_cast<size_t>(id)];
     }
-    for (Replaced& earlier : result.replaced) earlier.wrapper = step.forward[static_cast<size_t>(earlier.wrapper)];
+    for (Replaced& earlier : result.replaced)
+      earlier.wrapper = step.forward[static_cast<size_t>(earlier.wrapper)];
     replaced.wrapper = step.wrapper;
     replaced.match = std::move(match);
     result.graph = std::move(step.graph);
@@ -164,7 +182,8 @@ Result<PassResult> apply_pass(const Graph& graph, const Graph& pattern, const Re
   for (size_t i = 0; i < now.size(); ++i) {
     if (now[i] != kNoNode) result.origin[static_cast<size_t>(now[i])] = static_cast<NodeId>(i);
   }
-  for (const Replaced& replaced : result.replaced) result.origin[static_cast<size_t>(replaced.wrapper)] = kNoNode;
+  for (const Replaced& replaced : result.replaced)
+    result.origin[static_cast<size_t>(replaced.wrapper)] = kNoNode;
   return result;
 }
 

@@ -47,7 +47,8 @@ output ((%dispatch_wrapper_1, %dispatch_wrapper))
 }
 
 TEST(Rewrite, KeepsGetitemsAndNamesOfAnEarlierPass) {
-  const Graph pattern = graph("%x = placeholder\n%n = placeholder\n%c = call_method chunk(%x, %n, dim=1)\noutput (%c)\n");
+  const Graph pattern =
+      graph("%x = placeholder\n%n = placeholder\n%c = call_method chunk(%x, %n, dim=1)\noutput (%c)\n");
   const Graph target = graph(R"(%a : f32[2,4]@0 = placeholder
 %dispatch_wrapper : f32[2,4]@1 = call_function dispatch_wrapper(%a, 'first')
 %chunk : (f32[2,2]{4,1}@1, f32[2,2]{4,1}@1) = call_method chunk(%dispatch_wrapper, 2, dim=1)
@@ -140,7 +141,27 @@ output (%r)
             "rewrite.unmatched_node");
 }
 
-// The first pass moves its call down to the first user of what it returns; what the second one may do depends on it.
+// Found by the differential test: torch updates bindings that are nodes, but not containers of nodes.
+TEST(Rewrite, AContainerOfAReplacedValueIsRefused) {
+  const Graph pattern = graph(
+      "%x = placeholder\n%y = placeholder\n%a = call_function operator.add(%x, %y)\n"
+      "output (%a)\n");
+  const Graph target = graph(R"(%a = placeholder
+%b = placeholder
+%c = call_function operator.add(%a, 1)
+%d = call_function operator.add(%b, slice(None, %c, None))
+output ((%d,))
+)");
+  const Result<PassResult> result = apply_pass(target, pattern, rule_with_route(pattern, "r"));
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().message,
+            "a parameter binds a list, tuple or slice that holds c, which an earlier match of the same pass "
+            "replaces; "
+            "torch.fx leaves it pointing at the node that is gone");
+}
+
+// The first pass moves its call down to the first user of what it returns; what the second one may do depends
+// on it.
 TEST(Rewrite, LegalityIsJudgedInTheGraphOfItsTurn) {
   const Graph target = graph(R"(%a : f32[2]@0 = placeholder
 %b : f32[2]@1 = placeholder
