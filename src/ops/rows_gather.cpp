@@ -236,7 +236,7 @@ std::vector<OpRow> gather_rows() {
        .spellings = {function("torch.nn.functional.embedding",
                               "input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, "
                               "sparse=False"),
-                     function("torch.embedding", "weight, indices|input, padding_idx=-1, scale_grad_by_freq=False, "
+                     function("torch.embedding", "weight, input|indices, padding_idx=-1, scale_grad_by_freq=False, "
                                                  "sparse=False")},
        .meta = meta_embedding, .lower = lower_embedding, .cost = fixed_cost<220, 1>,
        .examples = {{"i=i64[2,3], w=f32[10,4]", "torch.nn.functional.embedding(i, w, 1, None, 2.0, False, False)"},

@@ -1,0 +1,246 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ops/product_rows.h"
+#include "ops/row_args.h"
+#include "ops/view_algebra.h"
+
+namespace passnet {
+
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+struct Conv {
+  const TensorMeta* input = nullptr;
+  const TensorMeta* weight = nullptr;
+  const TensorMeta* bias = nullptr;
+  size_t spatial = 2;
+  bool batched = true;
+  Shape stride, before, dilation, kernel, in_size, out_size;
+  int64_t groups = 1, in_channels = 0, out_channels = 0;
+  bool transposed = false;
+
+  Shape result_shape() const {
+    Shape shape;
+    if (batched) shape.push_back(input->shape[0]);
+    shape.push_back(out_channels);
+    shape.insert(shape.end(), out_size.begin(), out_size.end());
+    return shape;
+  }
+};
+
+Result<Conv> read_operands(const Call& call, size_t spatial) {
+  Conv c;
+  c.spatial = spatial;
+  PN_TRY(c.input, tensor_arg(call, "input"));
+  PN_TRY(c.weight, tensor_arg(call, "weight"));
+  if (!is_none(call, "bias")) {
+    PN_TRY(c.bias, tensor_arg(call, "bias"));
+  }
+  size_t rank = c.input->shape.size();
+  if (rank != spatial + 1 && rank != spatial + 2)
+    return bad_argument(call, "input", fmt::format("a tensor of {} or {} dimensions", spatial + 1, spatial + 2));
+  if (c.weight->shape.size() != spatial + 2)
+    return bad_argument(call, "weight", fmt::format("a tensor of {} dimensions", spatial + 2));
+  c.batched = rank == spatial + 2;
+  c.in_channels = c.input->shape[rank - spatial - 1];
+  c.in_size.assign(c.input->shape.end() - static_cast<std::ptrdiff_t>(spatial), c.input->shape.end());
+  c.kernel.assign(c.weight->shape.begin() + 2, c.weight->shape.end());
+  PN_TRY(c.groups, int_arg(call, "groups"));
+  PN_TRY(c.stride, spread_arg(call, "stride", spatial));
+  PN_TRY(c.dilation, spread_arg(call, "dilation", spatial));
+  if (c.groups <= 0 || c.in_channels % c.groups != 0)
+    return bad_argument(call, "groups", fmt::format("a divisor of the {} channels", c.in_channels));
+  for (size_t i = 0; i < spatial; ++i) {
+    if (c.stride[i] <= 0) return bad_argument(call, "stride", "positive");
+    if (c.dilation[i] <= 0) return bad_argument(call, "dilation", "positive");
+  }
+  return c;
+}
+
+template <int kSpatial>
+Result<Conv> read_conv(const Call& call) {
+  PN_TRY(Conv c, read_operands(call, kSpatial));
+  c.out_channels = c.weight->shape[0];
+  if (c.weight->shape[1] * c.groups != c.in_channels)
+    return bad_argument(call, "weight", fmt::format("for {} channels in {} groups", c.in_channels, c.groups));
+  Shape both(kSpatial, 0);
+  bool named = call.arg("padding").kind() == Value::Kind::kString;
+  if (named) {
+    const std::string& mode = call.arg("padding").text();
+    if (mode != "same" && mode != "valid") return bad_argument(call, "padding", "integers, 'same' or 'valid'");
+    for (size_t i = 0; mode == "same" && i < both.size(); ++i) both[i] = c.dilation[i] * (c.kernel[i] - 1);
+    for (int64_t total : both) c.before.push_back(total / 2);
+  } else {
+    PN_TRY(c.before, spread_arg(call, "padding", kSpatial));
+    for (size_t i = 0; i < both.size(); ++i) both[i] = 2 * c.before[i];
+  }
+  for (size_t i = 0; i < both.size(); ++i) {
+    int64_t room = c.in_size[i] + both[i] - c.dilation[i] * (c.kernel[i] - 1) - 1;
+    if (room < 0) return bad_argument(call, "weight", "a kernel no larger than the padded input");
+    c.out_size.push_back(room / c.stride[i] + 1);
+  }
+  return c;
+}
+
+template <int kSpatial>
+Result<Conv> read_conv_transpose(const Call& call) {
+  PN_TRY(Conv c, read_operands(call, kSpatial));
+  c.transposed = true;
+  if (c.weight->shape[0] != c.in_channels)
+    return bad_argument(call, "weight", fmt::format("for {} channels", c.in_channels));
+  c.out_channels = c.weight->shape[1] * c.groups;
+  PN_TRY(c.before, spread_arg(call, "padding", kSpatial));
+  PN_TRY(Shape extra, spread_arg(call, "output_padding", kSpatial));
+  for (size_t i = 0; i < kSpatial; ++i) {
+    int64_t size = (c.in_size[i] - 1) * c.stride[i] - 2 * c.before[i] + c.dilation[i] * (c.kernel[i] - 1) + extra[i] + 1;
+    if (size <= 0) return bad_argument(call, "padding", "such that something is left of the result");
+    c.out_size.push_back(size);
+  }
+  return c;
+}
+
+using ReadConv = Result<Conv> (*)(const Call&);
+
+// The library chooses the memory format of the result.
+template <ReadConv kRead>
+Result<Inferred> meta_conv(const Call& call) {
+  PN_TRY(Conv c, kRead(call));
+  if (c.bias && c.bias->numel() != c.out_channels)
+    return bad_argument(call, "bias", fmt::format("a vector of {}", c.out_channels));
+  return fresh(c.result_shape(), c.input->dtype, std::nullopt);
+}
+
+// ATen's own depthwise kernel adds the bias before it rounds; the library's result is rounded, then the bias added.
+bool is_depthwise(const Conv& c) {
+  return !c.transposed && c.batched && c.spatial >= 2 && c.groups == c.in_channels && c.groups > 1 &&
+         c.out_channels % c.in_channels == 0;
+}
+
+ExprId both_of(Program& p, ExprId a, ExprId b) { return a == kNoExpr ? b : p.call(Fn::kAnd, {a, b}); }
+
+// The input's position for output position `o` and kernel tap `k`, and when it exists.
+ExprId source_position(Program& p, const Conv& c, size_t i, ExprId o, ExprId k, ExprId* inside) {
+  ExprId tap = index_mul(p, k, c.dilation[i]);
+  if (!c.transposed) {
+    ExprId e = index_add(p, p.call(Fn::kAdd, {index_mul(p, o, c.stride[i]), tap}), -c.before[i]);
+    int64_t last = (c.out_size[i] - 1) * c.stride[i] + (c.kernel[i] - 1) * c.dilation[i] - c.before[i];
+    if (c.before[i] > 0) *inside = both_of(p, *inside, p.call(Fn::kGe, {e, p.integer(0)}));
+    if (last >= c.in_size[i]) *inside = both_of(p, *inside, p.call(Fn::kLt, {e, p.integer(c.in_size[i])}));
+    return e;
+  }
+  ExprId shifted = p.call(Fn::kSub, {index_add(p, o, c.before[i]), tap});
+  ExprId e = p.call(Fn::kFloorDiv, {shifted, p.integer(c.stride[i])});
+  if (c.stride[i] > 1)
+    *inside = both_of(p, *inside, p.call(Fn::kEq, {p.call(Fn::kMod, {shifted, p.integer(c.stride[i])}), p.integer(0)}));
+  *inside = both_of(p, *inside, p.call(Fn::kGe, {shifted, p.integer(0)}));
+  *inside = both_of(p, *inside, p.call(Fn::kLt, {e, p.integer(c.in_size[i])}));
+  return e;
+}
+
+template <ReadConv kRead>
+Result<std::vector<ArrayId>> lower_conv(LowerContext& ctx, const Call& call) {
+  PN_TRY(Conv c, kRead(call));
+  DType dtype = c.input->dtype;
+  if (!is_floating(dtype) || c.weight->dtype != dtype)
+    return no_lowering(call, "operands are not of one floating type");
+  PN_TRY(ArrayId x, ctx.array(call.arg("input")));
+  PN_TRY(ArrayId w, ctx.array(call.arg("weight")));
+  Program& p = ctx.program();
+  DType sum = opmath(dtype);
+  size_t channel = c.batched ? 1 : 0;
+  int64_t in_per_group = c.in_channels / c.groups, out_per_group = c.out_channels / c.groups;
+  Shape extents{in_per_group};
+  extents.insert(extents.end(), c.kernel.begin(), c.kernel.end());
+  Factors factors = [&](Program& q, std::span<const ExprId> at, std::span<const ExprId> k) {
+    ExprId group = q.call(Fn::kFloorDiv, {at[channel], q.integer(out_per_group)});
+    ExprId in_channel = q.call(Fn::kAdd, {index_mul(q, group, in_per_group), k[0]});
+    std::vector<ExprId> in;
+    if (c.batched) in.push_back(at[0]);
+    in.push_back(in_channel);
+    std::vector<ExprId> in_weight{at[channel], k[0]};
+    if (c.transposed) in_weight = {in_channel, q.call(Fn::kMod, {at[channel], q.integer(out_per_group)})};
+    ExprId inside = kNoExpr;
+    for (size_t i = 0; i < c.spatial; ++i) {
+      in.push_back(source_position(q, c, i, at[channel + 1 + i], k[1 + i], &inside));
+      in_weight.push_back(k[1 + i]);
+    }
+    ExprId value = q.cast(q.read(x, in), sum);
+    if (inside != kNoExpr) value = q.select(inside, value, q.real(0, sum));
+    return std::pair<E, E>{{&q, value}, {&q, q.cast(q.read(w, in_weight), sum)}};
+  };
+  ArrayId out = add_product(p, c.result_shape(), sum, extents, factors, label_of(call, "sum"), call.node->id);
+  ArrayId bias = -1;
+  if (c.bias) {
+    PN_TRY(bias, ctx.array(call.arg("bias")));
+  }
+  if (!c.bias && sum == dtype) return std::vector<ArrayId>{out};
+  bool one_rounding = is_depthwise(c);
+  return std::vector<ArrayId>{add_epilogue(
+      p, out, dtype,
+      [&](E e, std::span<const ExprId> at) {
+        if (!c.bias) return e.cast(dtype);
+        E b = E{&p, p.read(bias, {at[channel]})}.cast(sum);
+        return one_rounding ? (e + b).cast(dtype) : (e.cast(dtype).cast(sum) + b).cast(dtype);
+      },
+      label_of(call), call.node->id)};
+}
+
+template <ReadConv kRead>
+OpCost cost_conv(const Call& call) {
+  Result<Conv> c = kRead(call);
+  if (!c.ok()) return {};
+  double terms = static_cast<double>(c->in_channels / c->groups);
+  for (int64_t k : c->kernel) terms *= static_cast<double>(k);
+  // A transposed convolution multiplies every input with every tap.
+  for (size_t i = 0; c->transposed && i < c->spatial; ++i) terms /= static_cast<double>(c->stride[i]);
+  OpCost cost = product_cost(call, c->transposed ? 30 : 20.6, terms);
+  if (c->bias && !is_depthwise(*c)) cost.kernels = 2, cost.host_us += 6;
+  if (is_depthwise(*c)) cost.tensor_core = false;
+  return cost;
+}
+
+template <ReadConv kRead>
+OpRow conv_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
+  return {.name = name, .cls = OpClass::kProduct, .spellings = std::move(spellings), .meta = meta_conv<kRead>,
+          .lower = lower_conv<kRead>, .cost = cost_conv<kRead>, .examples = std::move(examples)};
+}
+
+constexpr std::string_view kConv = "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1";
+constexpr std::string_view kTransposed =
+    "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1";
+
+}  // namespace
+
+std::vector<OpRow> conv_rows() {
+  return {
+      conv_row<read_conv<1>>("conv1d", {function("torch.conv1d", kConv)},
+                             {{"x=f32[2,4,9], w=f32[6,2,3], b=f32[6]", "torch.conv1d(x, w, b, (2,), (1,), (1,), 2)"},
+                              {"x=f32[2,4,9], w=f32[6,4,2]", "torch.conv1d(x, w, None, 1, 'same', 1, 1)"}}),
+      conv_row<read_conv<2>>(
+          "conv2d", {function("torch.conv2d", kConv)},
+          {{"x=f32[2,4,6,5], w=f32[8,4,1,1], b=f32[8]", "torch.conv2d(x, w, b, (1, 1), (0, 0), (1, 1), 1)"},
+           {"x=f32[2,4,6,5], w=f32[8,2,3,3]", "torch.conv2d(x, w, None, (2, 1), (1, 2), (1, 2), 2)"},
+           {"x=f32[2,4,6,5], w=f32[4,1,3,3], b=f32[4]", "torch.conv2d(x, w, b, (1, 1), (1, 1), (1, 1), 4)"},
+           {"x=f16[1,3,8,8], w=f16[5,3,4,4], b=f16[5]", "torch.conv2d(x, w, b, (4, 4))"},
+           {"x=f32[4,6,5], w=f32[8,4,3,2]", "torch.conv2d(x, w, padding='same')"}}),
+      conv_row<read_conv<3>>("conv3d", {function("torch.conv3d", kConv)},
+                             {{"x=f32[1,2,4,5,6], w=f32[3,2,2,3,3], b=f32[3]",
+                               "torch.conv3d(x, w, b, (1, 2, 2), (0, 1, 1), (1, 1, 1), 1)"}}),
+      conv_row<read_conv_transpose<1>>(
+          "conv_transpose1d", {function("torch.conv_transpose1d", kTransposed)},
+          {{"x=f32[2,4,5], w=f32[4,3,4]", "torch.conv_transpose1d(x, w, None, (2,), (1,), (0,), 1, (1,))"}}),
+      conv_row<read_conv_transpose<2>>(
+          "conv_transpose2d", {function("torch.conv_transpose2d", kTransposed)},
+          {{"x=f32[2,4,3,5], w=f32[4,3,2,2], b=f32[3]",
+            "torch.conv_transpose2d(x, w, b, (2, 2), (0, 0), (0, 0), 1, (1, 1))"},
+           {"x=f32[2,4,3,5], w=f32[4,3,3,3]", "torch.conv_transpose2d(x, w, None, 2, 1, 1, 2, 1)"}}),
+      conv_row<read_conv_transpose<3>>(
+          "conv_transpose3d", {function("torch.conv_transpose3d", kTransposed)},
+          {{"x=f32[1,2,2,3,3], w=f32[2,3,2,2,2]", "torch.conv_transpose3d(x, w, None, (2, 2, 2))"}}),
+  };
+}
+
+}  // namespace passnet
