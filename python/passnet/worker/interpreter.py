@@ -285,11 +285,22 @@ class _NoDevice:
 
 
 @contextlib.contextmanager
+def driver_without_device():
+  """triton.runtime.driver.active answers even where there is no GPU: what generated modules ask when they are imported."""
+  active = driver._active
+  if not torch.cuda.is_available():
+    driver._active = _NoDevice()
+  try:
+    yield
+  finally:
+    driver._active = active
+
+
+@contextlib.contextmanager
 def _patched_runtime(session):
   """Launches on CPU tensors go to the session; addresses handed out by data_ptr() stay known until the call ends."""
   saved = {(cls, name): cls.__dict__.get(name) for cls in (jit.JITFunction, InterpretedFunction) for name in ("run", "__call__")}
   saved[(autotuner.Autotuner, "run")] = autotuner.Autotuner.__dict__["run"]
-  active = driver._active
   old_pointer = torch.Tensor.data_ptr
 
   def run(self, *args, grid, warmup=False, **kwargs):
@@ -316,12 +327,10 @@ def _patched_runtime(session):
     cls.run, cls.__call__ = run, call
   autotuner.Autotuner.run = tuned
   torch.Tensor.data_ptr = data_ptr
-  if not torch.cuda.is_available():
-    driver._active = _NoDevice()
   try:
-    yield
+    with driver_without_device():
+      yield
   finally:
-    driver._active = active
     del torch.Tensor.data_ptr
     for (cls, name), old in saved.items():
       setattr(cls, name, old) if old is not None else delattr(cls, name)

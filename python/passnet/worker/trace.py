@@ -3,6 +3,8 @@
 Structure only: nothing is run, captured graphs carry fake tensors.
 """
 
+import torch
+
 from . import capture, encode, interpreter, pass_loader, pass_manager, samples, tracer
 from .errors import describe
 
@@ -21,7 +23,7 @@ def _bare_graph(graph):
 def _pass_json(loaded):
   entry = {"pass": loaded.name}
   try:
-    entry["hand_built"] = not callable(getattr(loaded.pattern, "__code__", None)) and not hasattr(loaded.pattern, "__code__")
+    entry["hand_built"] = isinstance(loaded.pattern, (torch.fx.GraphModule, torch.fx.Graph))
     entry["parameters"] = tracer.parameter_names(loaded.pattern)
     entry["pattern"] = _bare_graph(tracer.pattern_graph(loaded.pattern))
     entry["replacement"] = _bare_graph(tracer.replacement_graph(entry["parameters"], loaded.replacement_args, loaded.function))
