@@ -214,6 +214,13 @@ Result<Inferred> refuse_data_dependent(const Call& call) {
                   "such a call ends the graph");
 }
 
+OpRow unsized_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
+  return {.name = name, .cls = OpClass::kOther, .spellings = std::move(spellings), .meta = refuse_data_dependent,
+          .cost = fixed_cost<500, 3>, .examples = std::move(examples), .wall = "the size of the result depends on the values"};
+}
+
+constexpr std::string_view kUnique = "input, sorted=True, return_inverse=False, return_counts=False, dim=None";
+
 }  // namespace
 
 std::vector<OpRow> gather_rows() {
@@ -251,14 +258,15 @@ std::vector<OpRow> gather_rows() {
        .spellings = {function("torch.diag", "input, diagonal=0"), method("diag", "input, diagonal=0")},
        .meta = meta_diag, .lower = lower_diag, .cost = fixed_cost<120, 1>,
        .examples = {{"x=f32[3]", "torch.diag(x, 1)"}, {"x=f32[3]", "torch.diag(x, -2)"}, {"x=f32[3,4]", "torch.diag(x)"}}},
-      {.name = "nonzero", .cls = OpClass::kOther,
-       .spellings = {function("torch.nonzero", "input, *, as_tuple=False"), method("nonzero", "input, *, as_tuple=False"),
-                     function("torch.masked_select", "input, mask"), method("masked_select", "input, mask"),
-                     function("torch.unique", "input, sorted=True, return_inverse=False, return_counts=False, dim=None"),
-                     method("unique", "input, sorted=True, return_inverse=False, return_counts=False, dim=None"),
-                     function("torch.bincount", "input, weights=None, minlength=0")},
-       .meta = refuse_data_dependent, .cost = fixed_cost<500, 3>, .examples = {{"x=bool[3]", "torch.nonzero(x)"}},
-       .wall = "the size of the result depends on the values"},
+      unsized_row("nonzero", {function("torch.nonzero", "input, *, as_tuple=False"), method("nonzero", "input, *, as_tuple=False")},
+                  {{"x=bool[3]", "torch.nonzero(x)"}}),
+      unsized_row("masked_select", {function("torch.masked_select", "input, mask"), method("masked_select", "input, mask")},
+                  {{"x=f32[3], m=bool[3]", "torch.masked_select(x, m)"}}),
+      unsized_row("unique", {function("torch.unique", kUnique), method("unique", kUnique)},
+                  {{"x=i64[3]", "torch.unique(x)"}}),
+      unsized_row("bincount", {function("torch.bincount", "input, weights=None, minlength=0"),
+                               method("bincount", "input, weights=None, minlength=0")},
+                  {{"x=i64[3]", "torch.bincount(x)"}}),
   };
 }
 
