@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/source.h"
+#include "ir/graph.h"
+#include "pysrc/ast.h"
+
+namespace passnet {
+
+// What is known of one parameter of forward before the model runs.
+struct InputMeta {
+  std::string name;
+  TensorMeta tensor;
+  // The value of a 0-dim input that the metadata fixes: what `.item()` on it gives.
+  std::optional<Value> item;
+};
+
+struct CaptureOptions {
+  // Device type that `device(type=...)` in a device argument becomes, and where inputs live ("cuda:0" for "cuda"); the
+  // evaluator rewrites the source the same way before it runs it.
+  std::string device = "cuda";
+  std::string class_name = "GraphModule";
+  std::string method = "forward";
+};
+
+// The graphs that dynamo hands to a backend for one call of the model, in call order (empty if the model computes
+// nothing), and what was noticed on the way: operators without a rule for metadata, inputs without metadata. A graph
+// with findings is complete in nodes and arguments; values whose metadata could not be derived are kUnknown.
+struct Captured {
+  std::vector<Graph> graphs;
+  std::vector<Diagnostic> findings;
+};
+
+// Interprets the model's forward. `inputs` may be null (no shapes known); every parameter of forward that is missing in
+// it is a finding. Errors are those of pysrc and "capture.*": what the model does that is not interpreted, each with
+// file, line and the construct's name. DYNAMO.md lists the behaviour of dynamo that is followed here.
+Result<Captured> capture_model(const pysrc::Module& module, const std::vector<InputMeta>* inputs,
+                               const CaptureOptions& options = {});
+Result<Captured> capture_model(SourceBuffer source, const std::vector<InputMeta>* inputs,
+                               const CaptureOptions& options = {});
+
+}  // namespace passnet

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include "capture/interpreter.h"
+#include "capture/targets.h"
+#include "ops/core.h"
+
+namespace passnet {
+
+namespace {
+
+// What dynamo can hand over may be as large as the largest published graphs; this is far beyond.
+constexpr std::size_t kMaxNodes = std::size_t{1} << 20;
+
+bool has_unknown_operand(const Graph& graph, const Node& node) {
+  bool unknown = false;
+  const auto look = [&](NodeId id) { unknown |= graph.node(id).meta.kind == Meta::Kind::kUnknown; };
+  for (const Value& v : node.args) v.for_each_node(look);
+  for (const auto& [key, v] : node.kwargs) v.for_each_node(look);
+  return unknown;
+}
+
+}  // namespace
+
+void Interpreter::infer_node(NodeId id, const Span& span) {
+  Node& node = draft_.node(id);
+  if (has_unknown_operand(draft_, node)) return;  // the cause was reported where it arose
+  const Status status = infer(draft_, node);
+  if (status.ok()) return;
+  Diagnostic d = status.error();
+  d.file = module_.file();
+  d.span = span;
+  d.fields.emplace("node", node.name);
+  d.fields.emplace("target", node.target);
+  findings_.push_back(std::move(d));
+}
+
+Result<Value> Interpreter::emit(const Expr& at, NodeOp op, std::string target, Arguments arguments,
+                                const std::string& hint) {
+  if (draft_.size() >= kMaxNodes) {
+    return error("capture.too_long", "the model makes too many nodes", at.span)
+        .with_hint("Unroll the loop or shorten it.");
+  }
+  Node& node = draft_.add(op, std::move(target), std::move(arguments.args), std::move(arguments.kwargs), hint);
+  node.span = at.span;
+  from_input_.push_back(false);
+  const NodeId id = node.id;
+  infer_node(id, at.span);
+  return expand(at, id);
+}
+
+// dynamo turns the tuple that an operation returns into a Python tuple of getitem nodes at once.
+Value Interpreter::expand(const Expr& at, NodeId id) {
+  const Meta& meta = draft_.node(id).meta;
+  if (meta.kind == Meta::Kind::kNone) return draft_.node(id).target == "operator.setitem" ? Value::node(id) : Value::none();
+  if (meta.kind != Meta::Kind::kTuple) return Value::node(id);
+  const std::size_t count = meta.items.size();
+  std::vector<Value> items;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (draft_.node(id).meta.items[i].kind == Meta::Kind::kNone) {
+      items.push_back(Value::none());
+      continue;
+    }
+    Node& item = draft_.add(NodeOp::kCallFunction, "operator.getitem",
+                            {Value::node(id), Value::integer(static_cast<int64_t>(i))});
+    item.span = at.span;
+    from_input_.push_back(false);
+    const NodeId item_id = item.id;
+    infer_node(item_id, at.span);
+    items.push_back(expand(at, item_id));
+  }
+  return Value::tuple(std::move(items));
+}
+
+Value Interpreter::tuple_item(const Expr& at, NodeId producer, int64_t index, const std::string& hint) {
+  const auto key = std::pair(producer, index);
+  if (const auto it = lazy_items_.find(key); it != lazy_items_.end()) return Value::node(it->second);
+  Node& item = draft_.add(NodeOp::kCallFunction, "operator.getitem", {Value::node(producer), Value::integer(index)}, {},
+                          hint);
+  item.span = at.span;
+  from_input_.push_back(false);
+  lazy_items_.emplace(key, item.id);
+  return Value::node(item.id);
+}
+
+bool Interpreter::is_lazy_tuple(NodeId id) const {
+  const Node& node = draft_.node(id);
+  if (node.meta.kind != Meta::Kind::kUnknown) return false;
+  if (node.op != NodeOp::kCallFunction && node.op != NodeOp::kCallMethod) return false;
+  const bool has_dim = node.args.size() > 1 ? !node.args[1].is_node() : node.kwarg("dim") != nullptr;
+  return returns_tuple(node.target, has_dim);
+}
+
+Result<const TensorMeta*> Interpreter::known_tensor(const Expr& at, NodeId id, std::string_view what) {
+  const Node& node = draft_.node(id);
+  if (node.meta.is_tensor()) return &node.meta.tensor;
+  return error("capture.needs_shape", fmt::format("{} of '{}' is not known here", what, node.name), at.span)
+      .with_hint("Add the inputs' metadata to weight_meta.py, or see the finding about the operator that made it.");
+}
+
+}  // namespace passnet

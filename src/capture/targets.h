@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ir/value.h"
+
+namespace passnet {
+
+// What a dotted global that is no function stands for: torch.float32, torch.inf, math.pi, torch.channels_last, ...
+// Nothing for names that may only be called.
+std::optional<Value> constant_global(std::string_view dotted);
+
+// The one name of the function that `dotted` names: several names may stand for one object.
+std::string canonical_function(std::string_view dotted);
+
+// True if a call of this target or method gives a tuple, for graphs without metadata. `keywords_or_more` says whether
+// the call has more than its input: max(x) is a tensor, max(x, 1) a pair.
+bool returns_tuple(std::string_view target, bool has_dim);
+
+// "operator.add" for "+"; empty for an operator that has no such function. `in_place`: "operator.iadd" for "+=".
+std::string_view binary_operator_target(std::string_view op);
+std::string_view in_place_operator_target(std::string_view op);
+
+}  // namespace passnet
