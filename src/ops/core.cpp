@@ -97,8 +97,9 @@ const Meta* meta_of_node(const Graph& graph, const Value& v) {
   return v.is_node() ? &graph.node(v.as_node()).meta : nullptr;
 }
 
+// A bool is none here, so that var(x, False) is not taken for var(x, 0).
 bool is_integer(const Graph& graph, const Value& v) {
-  if (v.kind() == Value::Kind::kInt || v.kind() == Value::Kind::kBool) return true;
+  if (v.kind() == Value::Kind::kInt) return true;
   const Meta* meta = meta_of_node(graph, v);
   return meta && (meta->kind == Meta::Kind::kUnknown ||
                   (meta->kind == Meta::Kind::kScalar && meta->scalar.kind() != Value::Kind::kFloat));
@@ -440,6 +441,13 @@ Result<Program> lower_region(const Graph& graph, std::span<const NodeId> nodes, 
                              std::span<const NodeId> inputs) {
   RegionContext context(graph);
   for (const NodeId id : inputs) PN_CHECK_OK(add_input(context, graph, id));
+  for (const TensorMeta& input : context.program().inputs()) {
+    if (input.device != context.program().inputs()[0].device) {
+      return user_error("ops.mixed_devices", fmt::format("the region's inputs lie on {} and {}",
+                                                         context.program().inputs()[0].device, input.device))
+          .at(graph.file, graph.node(root).span);
+    }
+  }
   std::vector<ArrayId> root_arrays;
   for (const NodeId id : nodes) {
     const Node& node = graph.node(id);

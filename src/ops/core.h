@@ -95,6 +95,8 @@ struct Spelling {
 };
 
 // Source text of a call on the inputs, e.g. {"x=f32[2,3,8], w=f32[8]", "torch.nn.functional.rms_norm(x, (8,), w)"}.
+// Inputs: name=dtype[shape] with the array IR's type names, strides in braces behind it ("x=f32[2,3]{1,2}"), or a
+// literal ("y=0.1"). An empty call is the first spelling on the inputs in order. Ranges of values are the tests' affair.
 struct Example {
   std::string_view inputs;
   std::string_view call;
