@@ -1,0 +1,169 @@
+#include "codegen/pass_dir.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "codegen/host.h"
+
+namespace passnet {
+
+namespace {
+
+using codegen::KernelText;
+using codegen::WrittenEntry;
+
+Result<WrittenEntry> write_entry(const Program& program, bool strip_casts) {
+  WrittenEntry out;
+  codegen::PlanOptions options;
+  options.strip_casts = strip_casts;
+  PN_TRY(out.plan, codegen::plan_program(program, options));
+  for (const codegen::KernelPlan& k : out.plan.kernels) {
+    PN_TRY(KernelText text, codegen::write_kernel(out.plan, k));
+    out.kernels.push_back(std::move(text));
+  }
+  return out;
+}
+
+bool has_half(const Program& program) {
+  return std::any_of(program.arrays().begin(), program.arrays().end(), [](const Array& a) {
+    return a.dtype == DType::kFloat16 || a.dtype == DType::kBFloat16;
+  });
+}
+
+// Where the text for float32 is the one for 16-bit types without its conversions, the latter serves both: on float32
+// its conversions do nothing.
+void share_texts(const PassSpec& spec, std::vector<WrittenEntry>& entries) {
+  std::map<std::string, const KernelText*> stripped;
+  std::vector<WrittenEntry> keep;
+  keep.reserve(entries.size());
+  for (size_t e = 0; e < entries.size(); ++e) {
+    if (!has_half(spec.entries[e].program)) continue;
+    Result<WrittenEntry> bare = write_entry(spec.entries[e].program, true);
+    if (!bare.ok() || bare->kernels.size() != entries[e].kernels.size()) continue;
+    keep.push_back(std::move(bare).value());
+    for (size_t k = 0; k < entries[e].kernels.size(); ++k) {
+      const auto& constants = entries[e].kernels[k].constants;
+      if (constants.empty() || constants[0].first != "DT") continue;
+      stripped.emplace(keep.back().kernels[k].body, &entries[e].kernels[k]);
+    }
+  }
+  for (size_t e = 0; e < entries.size(); ++e) {
+    if (has_half(spec.entries[e].program)) continue;
+    for (KernelText& text : entries[e].kernels) {
+      const auto it = stripped.find(text.body);
+      if (it == stripped.end() || it->second->constants.size() != text.constants.size() + 1) continue;
+      text.body = it->second->body;
+      text.helpers = it->second->helpers;
+      text.constants.insert(text.constants.begin(), {"DT", "tl.float32"});
+    }
+  }
+}
+
+std::string manifest(const std::vector<PassSpec>& passes) {
+  std::string out = "[";
+  for (size_t i = 0; i < passes.size(); ++i) out += fmt::format("{}\n  \"{}\"", i == 0 ? "" : ",", passes[i].name);
+  return out + (passes.empty() ? "]\n" : "\n]\n");
+}
+
+}  // namespace
+
+ScheduleEstimate estimate_schedule(const Program& program) {
+  ScheduleEstimate out;
+  Result<WrittenEntry> written = write_entry(program, false);
+  if (!written.ok()) {
+    out.verdict.refuse(written.error().code, written.error().message);
+    out.kernels = 0;
+    return out;
+  }
+  out.kernels = static_cast<int>(written->plan.kernels.size());
+  for (const codegen::KernelPlan& k : written->plan.kernels) {
+    if (out.schedule.find(k.schedule) == std::string::npos) out.schedule += (out.schedule.empty() ? "" : "+") + k.schedule;
+    out.read_bytes += k.read_bytes;
+    out.write_bytes += k.write_bytes;
+    out.flops += k.flops;
+  }
+  if (out.schedule.empty()) out.schedule = "none";
+  return out;
+}
+
+Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) {
+  GeneratedPassDir out;
+  std::set<std::string> names, routes;
+  std::map<std::string, std::string> kernel_names;  // body -> name
+  std::set<std::string> helpers;
+  std::string kernels, tables, functions, dispatch;
+  bool libdevice = false, launches = false;
+  for (size_t p = 0; p < passes.size(); ++p) {
+    const PassSpec& spec = passes[p];
+    if (!names.insert(spec.name).second) return user_error("codegen.name", "two passes are named " + spec.name);
+    if (!routes.insert(spec.route).second) return user_error("codegen.route", "two passes have the route " + spec.route);
+    PN_TRY(out.files[spec.name + ".py"], codegen::write_pass_file(spec));
+    std::vector<WrittenEntry> entries;
+    if (spec.kind == Region::Kind::kKernel) {
+      if (spec.entries.empty()) return internal_error("codegen.entries", spec.name + ": a kernel pass without entries");
+      for (const PassEntry& e : spec.entries) {
+        Result<WrittenEntry> written = write_entry(e.program, false);
+        if (!written.ok()) {
+          Diagnostic d = std::move(written).error();
+          d.message = fmt::format("{} ({}): {}", spec.name, e.where, d.message);
+          return d;
+        }
+        entries.push_back(std::move(written).value());
+      }
+      share_texts(spec, entries);
+      int count = 0;
+      for (size_t e = 0; e < entries.size(); ++e) {
+        WrittenEntry& w = entries[e];
+        for (size_t k = 0; k < w.kernels.size(); ++k) {
+          const KernelText& text = w.kernels[k];
+          auto [it, fresh] = kernel_names.emplace(text.body, "");
+          if (fresh) {
+            ++count;
+            it->second = count == 1 ? fmt::format("_{}_kernel", spec.route) : fmt::format("_{}_kernel_{}", spec.route, count);
+            kernels += fmt::format("@triton.jit\ndef {}{}\n\n", it->second, text.body);
+            helpers.insert(text.helpers.begin(), text.helpers.end());
+            libdevice = libdevice || text.uses_libdevice;
+          }
+          w.names.push_back(it->second);
+          KernelEntry entry;
+          entry.route = spec.route;
+          entry.pass = p;
+          entry.entry = e;
+          entry.kernel = it->second;
+          entry.pointer_dtypes = text.pointer_dtypes;
+          entry.constants = text.constants;
+          entry.num_warps = w.plan.kernels[k].num_warps;
+          entry.grid = w.plan.kernels[k].grid;
+          out.kernels.push_back(std::move(entry));
+        }
+      }
+      launches = true;
+    }
+    PN_TRY(const codegen::RouteText route, codegen::write_route(spec, entries));
+    if (!route.tables.empty()) tables += route.tables + "\n";
+    if (!route.functions.empty()) {
+      functions += route.functions + "\n\n";
+      launches = true;
+    }
+    dispatch += fmt::format("    if route == \"{}\":\n        return {}\n", spec.route, route.call);
+  }
+  std::string text = "import torch\n";
+  if (launches) {
+    text += "import triton\nimport triton.language as tl\n";
+    if (libdevice) text += "from triton.language.extra import libdevice\n";
+    text += "from triton.runtime import driver\n\n\n";
+    text += codegen::device_helpers(helpers) + kernels + "\n" + codegen::template_text("launch.py") + "\n\n" + tables + "\n" + functions;
+  } else {
+    text += "\n\n";
+  }
+  text += "@torch.fx.wrap\ndef dispatch_wrapper(*args):\n    route = args[-1]\n" + dispatch;
+  text += "    raise ValueError(f\"unknown route {route!r}\")\n";
+  out.files["_shared_kernels.py"] = std::move(text);
+  out.files["sorted_output_pass_rule_names.json"] = manifest(passes);
+  return out;
+}
+
+}  // namespace passnet

@@ -1,0 +1,566 @@
+#include "codegen/schedule.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "codegen/space.h"
+
+namespace passnet::codegen {
+
+namespace {
+
+constexpr int64_t kUnrollLimit = 32;       // points of a reduction written out one by one
+constexpr int64_t kSerialLimit = 128;      // points folded in a loop by each lane
+constexpr int64_t kPersistentLimit = 16384;  // elements of a row held at once
+constexpr int64_t kMultiprocessors = 132;  // of the machine the block sizes aim at
+constexpr size_t kMaxKernels = 8;
+
+int64_t product(const std::vector<int64_t>& v) {
+  return std::accumulate(v.begin(), v.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t pow2_at_least(int64_t n) {
+  int64_t p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Axes from slowest to fastest if the strides are those of a dense tensor, else the given order.
+std::vector<int> storage_order(const TensorMeta& meta, bool* dense) {
+  std::vector<int> order(meta.shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  *dense = false;
+  if (!meta.stride) return order;
+  std::vector<int> sorted = order;
+  const auto& stride = *meta.stride;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int a, int b) {
+    const auto sa = static_cast<size_t>(a), sb = static_cast<size_t>(b);
+    // Axes of extent 1 may have any stride: they stay where they are, before what they stand before.
+    if (meta.shape[sa] == 1 || meta.shape[sb] == 1) return false;
+    return stride[sa] > stride[sb];
+  });
+  int64_t expected = 1;
+  for (size_t k = sorted.size(); k-- > 0;) {
+    const auto axis = static_cast<size_t>(sorted[k]);
+    if (meta.shape[axis] == 1) continue;
+    if (stride[axis] != expected) return order;
+    expected *= meta.shape[axis];
+  }
+  *dense = true;
+  return sorted;
+}
+
+enum class Mode : uint8_t { kUnroll, kSerial, kLane };
+
+class Planner {
+ public:
+  Planner(const Program& program, const PlanOptions& options) : program_(program), options_(options) {}
+
+  Result<ProgramPlan> run();
+
+ private:
+  struct Choice {
+    std::map<ArrayId, Mode> modes;
+    std::map<ArrayId, int64_t> sizes;
+    uint64_t row_mask = 0;
+    bool lanes = false;
+    ArrayId to_memory = -1;  // must be computed by an earlier kernel first
+  };
+
+  Status plan_group(const std::vector<Target>& targets, int depth);
+  Choice classify(const Trial& trial) const;
+  Result<KernelPlan> flat(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
+  Result<KernelPlan> tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial, size_t row_axis);
+  Result<KernelPlan> rows(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
+  // Lowers the targets at the axes' positions `at`; lane variables by extent.
+  Status lower(KernelPlan& plan, const std::vector<Target>& targets, const Choice& choice,
+               const std::vector<int64_t>& extents, const std::vector<IndexId>& at);
+  VarId lane_of(KernelPlan& plan, int64_t extent);
+  void count(KernelPlan& plan) const;
+  TrialContext context() const { return {program_, buffers_, in_memory_, options_.strip_casts}; }
+  Diagnostic refuse(std::string_view code, ArrayId array, std::string_view why) const {
+    return user_error(fmt::format("codegen.{}", code), fmt::format("{}: {}", program_.array(array).label, why));
+  }
+
+  const Program& program_;
+  PlanOptions options_;
+  std::vector<Buffer> buffers_;
+  std::map<ArrayId, int32_t> in_memory_;
+  std::vector<KernelPlan> kernels_;
+};
+
+Result<ProgramPlan> Planner::run() {
+  for (size_t i = 0; i < program_.arrays().size(); ++i) {
+    const Array& a = program_.arrays()[i];
+    if (is_complex(a.dtype)) return refuse("complex", static_cast<ArrayId>(i), "complex numbers have no kernel");
+    if (a.kind != Array::Kind::kInput) continue;
+    const TensorMeta& meta = program_.inputs()[static_cast<size_t>(a.input)];
+    Buffer b;
+    b.number = a.input;
+    b.shape = a.shape;
+    b.stride = meta.stride ? *meta.stride : contiguous_strides(a.shape);
+    b.dtype = a.dtype;
+    b.name = a.label;
+    in_memory_[static_cast<ArrayId>(i)] = static_cast<int32_t>(buffers_.size());
+    buffers_.push_back(std::move(b));
+  }
+  // Outputs of one stored shape share a kernel.
+  ProgramPlan out;
+  std::vector<std::pair<std::vector<int64_t>, std::vector<Target>>> groups;
+  for (size_t i = 0; i < program_.outputs.size(); ++i) {
+    const ArrayId array = program_.outputs[i];
+    const Array& a = program_.array(array);
+    bool dense = false;
+    TensorMeta meta;
+    meta.shape = a.shape;
+    if (i < program_.output_metas.size()) meta.stride = program_.output_metas[i].stride;
+    Target t;
+    t.output = static_cast<int32_t>(i);
+    t.array = array;
+    t.order = storage_order(meta, &dense);
+    std::vector<int64_t> stored, stride(a.shape.size());
+    for (const int axis : t.order) stored.push_back(a.shape[static_cast<size_t>(axis)]);
+    int64_t step = 1;
+    for (size_t k = t.order.size(); k-- > 0;) {
+      stride[static_cast<size_t>(t.order[k])] = step;
+      step *= a.shape[static_cast<size_t>(t.order[k])];
+    }
+    out.output_strides.push_back(stride);
+    if (product(a.shape) == 0) continue;
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == stored; });
+    if (group == groups.end()) {
+      groups.push_back({stored, {t}});
+    } else {
+      group->second.push_back(t);
+    }
+  }
+  for (const auto& [shape, targets] : groups) PN_CHECK_OK(plan_group(targets, 0));
+  if (kernels_.size() > kMaxKernels) {
+    return refuse("too_many_kernels", program_.outputs[0], fmt::format("would take {} kernels", kernels_.size()));
+  }
+  out.buffers = std::move(buffers_);
+  out.kernels = std::move(kernels_);
+  return out;
+}
+
+Status Planner::plan_group(const std::vector<Target>& targets, int depth) {
+  if (depth > 6) return refuse("depth", targets[0].array, "needs more than 6 kernels in a row");
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    std::vector<int64_t> extents;
+    for (const int axis : targets[0].order) {
+      const int64_t e = program_.array(targets[0].array).shape[static_cast<size_t>(axis)];
+      if (e != 1) extents.push_back(e);
+    }
+    PN_TRY(Trial trial, try_space(context(), targets, extents));
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<int64_t> finer = refine(trial);
+      if (finer == trial.extents) break;
+      PN_TRY(trial, try_space(context(), targets, finer));
+    }
+    Choice choice = classify(trial);
+    if (choice.to_memory >= 0) {
+      const Array& a = program_.array(choice.to_memory);
+      Target t;
+      t.array = choice.to_memory;
+      t.scratch = static_cast<int32_t>(buffers_.size());
+      t.order.resize(a.shape.size());
+      std::iota(t.order.begin(), t.order.end(), 0);
+      if (product(a.shape) == 0) return refuse("empty", t.array, "an intermediate without elements");
+      PN_CHECK_OK(plan_group({t}, depth + 1));
+      Buffer b;
+      b.kind = Buffer::Kind::kScratch;
+      b.number = choice.to_memory;
+      b.shape = a.shape;
+      b.stride = contiguous_strides(a.shape);
+      b.dtype = a.dtype;
+      b.name = a.label;
+      // A nested group may have added buffers of its own.
+      const auto number = static_cast<int32_t>(buffers_.size());
+      for (StorePlan& s : kernels_.back().stores) {
+        if (s.scratch == t.scratch && s.array == t.array) s.scratch = number;
+      }
+      in_memory_[choice.to_memory] = number;
+      buffers_.push_back(std::move(b));
+      continue;
+    }
+    if (choice.lanes) {
+      PN_TRY(KernelPlan plan, rows(targets, choice, trial));
+      kernels_.push_back(std::move(plan));
+      return {};
+    }
+    const std::vector<int64_t> joined = collapse(trial);
+    if (joined != trial.extents) {
+      PN_TRY(trial, try_space(context(), targets, joined));
+      choice = classify(trial);
+    }
+    // A tensor whose fastest axis is another than the result's, read by many bytes, asks for tiles over both.
+    size_t best_axis = trial.axes.size();
+    double best_bytes = 65536.0;
+    if (trial.axes.size() >= 2) {
+      const size_t fast = trial.axes.size() - 1;
+      std::map<size_t, double> votes;
+      for (const LoadRead& l : trial.loads) {
+        int64_t run = 0;
+        const VarId u = unit_var(*trial.pool, l.offset, &run);
+        if (u < 0 || u == trial.axes[fast] || (trial.pool->deps(l.offset) & IndexPool::bit(trial.axes[fast])) == 0) continue;
+        const auto axis = static_cast<size_t>(std::find(trial.axes.begin(), trial.axes.end(), u) - trial.axes.begin());
+        if (axis >= fast || trial.extents[axis] < 16 || trial.extents[fast] < 16 || run < 8) continue;
+        votes[axis] += static_cast<double>(product(buffers_[static_cast<size_t>(l.buffer)].shape)) *
+                       size_of(buffers_[static_cast<size_t>(l.buffer)].dtype);
+      }
+      for (const auto& [axis, bytes] : votes) {
+        if (bytes > best_bytes) {
+          best_axis = axis;
+          best_bytes = bytes;
+        }
+      }
+    }
+    if (best_axis < trial.axes.size()) {
+      PN_TRY(KernelPlan plan, tiles(targets, choice, trial, best_axis));
+      kernels_.push_back(std::move(plan));
+    } else {
+      PN_TRY(KernelPlan plan, flat(targets, choice, trial));
+      kernels_.push_back(std::move(plan));
+    }
+    return {};
+  }
+  return refuse("schedule", targets[0].array, "no order of kernels was found");
+}
+
+Planner::Choice Planner::classify(const Trial& t) const {
+  Choice c;
+  uint64_t reduce_vars = 0;
+  for (const ReduceRead& r : t.reduces) reduce_vars |= IndexPool::bit(r.var);
+  std::vector<const ReduceRead*> big;
+  const VarId fast = t.axes.empty() ? -1 : t.axes.back();
+  for (const ReduceRead& r : t.reduces) {
+    c.sizes[r.array] = r.size;
+    const bool position = program_.array(r.array).op == ReduceOp::kArgMax || program_.array(r.array).op == ReduceOp::kArgMin;
+    if (r.size <= 4 && !position) {
+      c.modes.emplace(r.array, Mode::kUnroll);
+      continue;
+    }
+    if ((r.deps & reduce_vars) != 0) {
+      // Read inside another reduction at a position that moves with it.
+      if (r.size <= 8 && !position) {
+        c.modes.emplace(r.array, Mode::kUnroll);
+        continue;
+      }
+      c.to_memory = r.array;
+      return c;
+    }
+    bool along_lane = false, along_result = false;
+    std::set<ValueId> body;
+    reachable(*t.graph, t.graph->node(r.value).args[0], body);
+    for (const ValueId v : body) {
+      const ValueNode& n = t.graph->node(v);
+      if (n.kind != ValueNode::Kind::kLoad || (t.pool->deps(n.index) & IndexPool::bit(r.var)) == 0) continue;
+      int64_t run = 0;
+      along_lane = along_lane || (unit_var(*t.pool, n.index, &run) == r.var && run >= 16);
+      bool other = false;
+      const int64_t step = fast < 0 ? 0 : t.pool->coefficient(n.index, fast, &other);
+      along_result = along_result || (step != 0 && std::abs(step) <= 4);
+    }
+    const bool everywhere = (r.deps & t.axis_mask) == t.axis_mask;
+    if (everywhere && r.size <= kSerialLimit && (along_result || !along_lane) && !position) {
+      c.modes.emplace(r.array, r.size <= kUnrollLimit ? Mode::kUnroll : Mode::kSerial);
+      continue;
+    }
+    big.push_back(&r);
+    c.row_mask |= r.deps & t.axis_mask;
+  }
+  for (const ReduceRead* r : big) {
+    int64_t again = 1, own = 1;
+    for (size_t k = 0; k < t.axes.size(); ++k) {
+      const uint64_t bit = IndexPool::bit(t.axes[k]);
+      if ((r->deps & bit) != 0) {
+        own *= t.extents[k];
+      } else if ((c.row_mask & bit) != 0) {
+        again *= t.extents[k];
+      }
+    }
+    if (again > 1 && (again > 64 || static_cast<double>(again - 1) * static_cast<double>(own) * static_cast<double>(r->size) > 65536.0)) {
+      c.to_memory = r->array;
+      return c;
+    }
+    c.modes[r->array] = Mode::kLane;
+    c.lanes = true;
+  }
+  return c;
+}
+
+VarId Planner::lane_of(KernelPlan& plan, int64_t extent) {
+  for (const IterVar& v : plan.vars) {
+    if (v.role == IterVar::Role::kLane && v.extent == extent) return v.id;
+  }
+  IterVar v;
+  v.role = IterVar::Role::kLane;
+  v.extent = extent;
+  v.id = plan.pool->add_var(extent);
+  int lanes = 0;
+  for (const IterVar& other : plan.vars) lanes += other.role == IterVar::Role::kLane;
+  v.name = lanes == 0 ? "r" : fmt::format("r{}", lanes + 1);
+  plan.vars.push_back(v);
+  return v.id;
+}
+
+Status Planner::lower(KernelPlan& plan, const std::vector<Target>& targets, const Choice& choice,
+                      const std::vector<int64_t>& extents, const std::vector<IndexId>& at) {
+  plan.graph = std::make_unique<ValueGraph>(*plan.pool);
+  const IndexId linear = plan.pool->linearize(at, extents);
+  std::map<ArrayId, VarId> serial;
+  const auto policy = [&](ArrayId array, const std::vector<IndexId>& where) -> Result<ReducePlan> {
+    const auto mode = choice.modes.find(array);
+    const int64_t size = product(program_.array(array).extents);
+    Mode m = mode == choice.modes.end() ? (size <= 4 ? Mode::kUnroll : Mode::kSerial) : mode->second;
+    if (m == Mode::kLane) {
+      const VarId lane = lane_of(plan, size);
+      bool clash = false;
+      for (const IndexId i : where) clash = clash || (plan.pool->deps(i) & IndexPool::bit(lane)) != 0;
+      if (!clash) return ReducePlan{ReducePlan::How::kOver, lane};
+      m = Mode::kSerial;
+    }
+    if (m == Mode::kUnroll) return ReducePlan{ReducePlan::How::kUnroll, -1};
+    if (size > kSerialLimit) {
+      return refuse("reduction", array, fmt::format("{} points are folded at a position that varies within a row", size));
+    }
+    if (!serial.count(array)) {
+      IterVar v;
+      v.role = IterVar::Role::kSerial;
+      v.extent = size;
+      v.id = plan.pool->add_var(size);
+      v.name = serial.empty() ? "k" : fmt::format("k{}", serial.size() + 1);
+      plan.vars.push_back(v);
+      serial[array] = v.id;
+    }
+    const VarId var = serial[array];
+    for (const IndexId i : where) {
+      if (plan.pool->deps(i) & IndexPool::bit(var)) return refuse("reduction", array, "nested in itself");
+    }
+    return ReducePlan{ReducePlan::How::kOver, var};
+  };
+  Lowering lowering(program_, *plan.graph, buffers_, in_memory_, policy, options_.strip_casts);
+  for (const Target& t : targets) {
+    const Array& a = program_.array(t.array);
+    StorePlan s;
+    s.output = t.output;
+    s.scratch = t.scratch;
+    s.array = t.array;
+    s.dtype = options_.strip_casts && size_of(a.dtype) == 2 && is_floating(a.dtype) ? DType::kFloat32 : a.dtype;
+    s.offset = linear;
+    PN_TRY(s.value, lowering.definition(t.array, target_index(*plan.pool, a.shape, t.order, linear)));
+    plan.stores.push_back(s);
+  }
+  if (plan.pool->var_count() > 60) return refuse("too_many_axes", targets[0].array, "more than 60 axes and loops");
+  return {};
+}
+
+// Blocks of 1024 elements; fewer where the tensor would not give every multiprocessor work.
+Result<KernelPlan> Planner::flat(const std::vector<Target>& targets, const Choice& choice, const Trial& trial) {
+  KernelPlan plan;
+  plan.schedule = "flat";
+  plan.pool = std::make_unique<IndexPool>();
+  const int64_t n = product(trial.extents);
+  IterVar v;
+  v.extent = n;
+  v.id = plan.pool->add_var(n);
+  v.name = "i";
+  plan.vars.push_back(v);
+  PN_CHECK_OK(lower(plan, targets, choice, trial.extents,
+                    plan.pool->delinearize(plan.pool->var(v.id), trial.extents)));
+  int64_t block = 1024;
+  while (block > 128 && ceil_div(n, block) < 2 * kMultiprocessors) block /= 2;
+  while (block > 32 && block / 2 >= n) block /= 2;
+  plan.vars[0].block = block;
+  plan.grid = ceil_div(n, block);
+  plan.num_warps = static_cast<int>(std::clamp<int64_t>(block / 256, 1, 4));
+  count(plan);
+  return plan;
+}
+
+Result<KernelPlan> Planner::tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial,
+                                  size_t row_axis) {
+  KernelPlan plan;
+  plan.schedule = "tile2d";
+  plan.pool = std::make_unique<IndexPool>();
+  const size_t fast = trial.axes.size() - 1;
+  std::vector<int64_t> outer;
+  for (size_t k = 0; k < fast; ++k) {
+    if (k != row_axis) outer.push_back(trial.extents[k]);
+  }
+  const auto add = [&](IterVar::Role role, int64_t extent, std::string name) {
+    IterVar v;
+    v.role = role;
+    v.extent = extent;
+    v.id = plan.pool->add_var(extent);
+    v.name = std::move(name);
+    plan.vars.push_back(v);
+    return plan.pool->var(v.id);
+  };
+  std::vector<IndexId> outer_at;
+  if (product(outer) > 1) {
+    outer_at = plan.pool->delinearize(add(IterVar::Role::kOuter, product(outer), "z"), outer);
+  } else {
+    outer_at.assign(outer.size(), plan.pool->constant(0));
+  }
+  const IndexId y = add(IterVar::Role::kRow, trial.extents[row_axis], "y");
+  const IndexId x = add(IterVar::Role::kCol, trial.extents[fast], "x");
+  std::vector<IndexId> at;
+  size_t next = 0;
+  for (size_t k = 0; k < trial.axes.size(); ++k) {
+    at.push_back(k == fast ? x : k == row_axis ? y : outer_at[next++]);
+  }
+  PN_CHECK_OK(lower(plan, targets, choice, trial.extents, at));
+  const bool narrow = size_of(targets[0].array >= 0 ? program_.array(targets[0].array).dtype : DType::kFloat32) <= 2;
+  int64_t by = narrow ? 64 : 32, bx = narrow ? 64 : 32;
+  by = std::min(by, std::max<int64_t>(16, pow2_at_least(trial.extents[row_axis])));
+  bx = std::min(bx, std::max<int64_t>(16, pow2_at_least(trial.extents[fast])));
+  plan.grid = 1;
+  for (IterVar& v : plan.vars) {
+    if (v.role == IterVar::Role::kRow) v.block = by;
+    if (v.role == IterVar::Role::kCol) v.block = bx;
+    if (v.role != IterVar::Role::kSerial) plan.grid *= ceil_div(v.extent, v.block);
+  }
+  plan.num_warps = static_cast<int>(std::clamp<int64_t>(by * bx / 256, 1, 8));
+  count(plan);
+  return plan;
+}
+
+Result<KernelPlan> Planner::rows(const std::vector<Target>& targets, const Choice& choice, const Trial& trial) {
+  KernelPlan plan;
+  plan.schedule = "row";
+  plan.pool = std::make_unique<IndexPool>();
+  std::vector<int64_t> row_extents, col_extents;
+  for (size_t k = 0; k < trial.axes.size(); ++k) {
+    const bool row = (choice.row_mask & IndexPool::bit(trial.axes[k])) != 0;
+    (row ? row_extents : col_extents).push_back(trial.extents[k]);
+  }
+  const int64_t n_rows = product(row_extents), n_cols = product(col_extents);
+  IterVar y;
+  y.role = IterVar::Role::kRow;
+  y.extent = n_rows;
+  y.id = plan.pool->add_var(n_rows);
+  y.name = "y";
+  plan.vars.push_back(y);
+  std::vector<IndexId> row_at = plan.pool->delinearize(plan.pool->var(y.id), row_extents), col_at;
+  if (n_cols > 1) {
+    const VarId x = lane_of(plan, n_cols);
+    plan.vars.back().name = "x";
+    col_at = plan.pool->delinearize(plan.pool->var(x), col_extents);
+  }
+  std::vector<IndexId> at;
+  size_t next_row = 0, next_col = 0;
+  for (size_t k = 0; k < trial.axes.size(); ++k) {
+    const bool row = (choice.row_mask & IndexPool::bit(trial.axes[k])) != 0;
+    at.push_back(row ? row_at[next_row++] : col_at[next_col++]);
+  }
+  PN_CHECK_OK(lower(plan, targets, choice, trial.extents, at));
+
+  // Memory that runs along the rows' axis wants enough rows in a program for whole sectors.
+  bool across = false, along = false;
+  const auto look = [&](IndexId offset, double bytes) {
+    int64_t run = 0;
+    const VarId u = unit_var(*plan.pool, offset, &run);
+    if (u < 0) return;
+    if (u == y.id) {
+      bool lane = false;
+      for (const IterVar& v : plan.vars) {
+        lane = lane || (v.role == IterVar::Role::kLane && (plan.pool->deps(offset) & IndexPool::bit(v.id)) != 0);
+      }
+      across = across || (lane && run >= 8 && bytes >= 4096);
+    } else {
+      along = true;
+    }
+  };
+  std::set<ValueId> seen;
+  for (const StorePlan& s : plan.stores) {
+    reachable(*plan.graph, s.value, seen);
+    look(s.offset, 1e9);
+  }
+  for (const ValueId v : seen) {
+    const ValueNode& n = plan.graph->node(v);
+    if (n.kind != ValueNode::Kind::kLoad) continue;
+    const Buffer& b = buffers_[static_cast<size_t>(n.buffer)];
+    look(n.index, static_cast<double>(product(b.shape)) * size_of(b.dtype));
+  }
+  int64_t longest = 1;
+  for (const IterVar& v : plan.vars) {
+    if (v.role == IterVar::Role::kLane) longest = std::max(longest, v.extent);
+  }
+  int64_t block = pow2_at_least(longest), n_row_block = 1;
+  if (across) {
+    n_row_block = std::min<int64_t>(along ? 16 : 32, pow2_at_least(n_rows));
+    while (n_row_block > 8 && ceil_div(n_rows, n_row_block) < kMultiprocessors) n_row_block /= 2;
+    if (block * n_row_block > 8192) block = std::max<int64_t>(32, 8192 / n_row_block);
+  } else {
+    if (block > kPersistentLimit) block = 4096;
+    n_row_block = std::min<int64_t>(std::max<int64_t>(1, 1024 / block), pow2_at_least(n_rows));
+    while (n_row_block > 1 && ceil_div(n_rows, n_row_block) < 2 * kMultiprocessors) n_row_block /= 2;
+  }
+  for (IterVar& v : plan.vars) {
+    if (v.role == IterVar::Role::kRow) v.block = n_row_block;
+    if (v.role == IterVar::Role::kLane) v.block = std::min(block, pow2_at_least(v.extent));
+  }
+  plan.grid = ceil_div(n_rows, n_row_block);
+  plan.num_warps = static_cast<int>(std::clamp<int64_t>(n_row_block * block / 256, 1, block >= 4096 ? 16 : 8));
+  // Loops come after everything that is fixed for a program.
+  std::stable_sort(plan.vars.begin(), plan.vars.end(),
+                   [](const IterVar& a, const IterVar& b) { return a.looped() < b.looped(); });
+  count(plan);
+  return plan;
+}
+
+// Device memory moved and arithmetic done by one launch. Reads that several programs repeat come from the L2 cache:
+// counted at a third.
+void Planner::count(KernelPlan& plan) const {
+  std::set<ValueId> seen;
+  double programs = static_cast<double>(plan.grid);
+  for (const StorePlan& s : plan.stores) {
+    reachable(*plan.graph, s.value, seen);
+    plan.write_bytes += static_cast<double>(product(program_.array(s.array).shape)) * size_of(program_.array(s.array).dtype);
+  }
+  int passes = 1;
+  for (const ValueId v : seen) {
+    const ValueNode& n = plan.graph->node(v);
+    if (n.kind == ValueNode::Kind::kReduce) {
+      for (const IterVar& var : plan.vars) {
+        if (var.id == n.var && var.role == IterVar::Role::kLane && var.looped()) passes = 2;
+      }
+    }
+  }
+  for (const ValueId v : seen) {
+    const ValueNode& n = plan.graph->node(v);
+    double points = 1, executed = programs;
+    for (const IterVar& var : plan.vars) {
+      const uint64_t deps = n.kind == ValueNode::Kind::kLoad ? plan.pool->deps(n.index) : plan.graph->deps(v);
+      if ((deps & IndexPool::bit(var.id)) == 0) continue;
+      points *= static_cast<double>(var.extent);
+      executed *= static_cast<double>(var.role == IterVar::Role::kLane || var.role == IterVar::Role::kSerial
+                                          ? var.extent : var.role == IterVar::Role::kOuter ? 1 : var.block);
+    }
+    if (n.kind == ValueNode::Kind::kLoad) {
+      const Buffer& b = buffers_[static_cast<size_t>(n.buffer)];
+      const double size = size_of(b.dtype);
+      const double once = std::min(points, static_cast<double>(product(b.shape))) * size;
+      plan.read_bytes += once * passes + std::max(0.0, executed * size - once) / 3;
+    } else if (n.kind == ValueNode::Kind::kCall || n.kind == ValueNode::Kind::kReduce) {
+      double body = points;
+      if (n.kind == ValueNode::Kind::kReduce) {
+        for (const IterVar& var : plan.vars) body *= var.id == n.var ? static_cast<double>(var.extent) : 1.0;
+      }
+      plan.flops += body;
+    }
+  }
+}
+
+}  // namespace
+
+Result<ProgramPlan> plan_program(const Program& program, const PlanOptions& options) {
+  return Planner(program, options).run();
+}
+
+}  // namespace passnet::codegen
