@@ -122,6 +122,7 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
     const PassDraft& draft = *drafts[d];
     PassSpec spec;
     std::tie(spec.name, spec.route) = name_pass(draft, routes);
+    spec.key = draft.pattern.key;
     spec.kind = draft.kind;
     spec.returns = std::max(0, draft.returns);
     spec.item = draft.item;

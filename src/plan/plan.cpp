@@ -120,6 +120,10 @@ class Planner {
       option.tier = floor_tier(candidate, copies_view);
       option.region = candidate.region;
       option.draft = draft_pass(instances_[first], candidate, cls.graphs.holes);
+      if (const auto refused = options_.refused.find(option.draft.pattern.key); refused != options_.refused.end()) {
+        row.verdict.refuse(refused->second);
+        continue;
+      }
       row.estimate = here.estimate;
       row.call_host_us = here.cost.host_us;
       row.copies_view = copies_view;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct PlanOptions {
   size_t width = 1024;        ///< partial solutions of the choice (choose.h)
   size_t attempts = 16;       ///< choices made anew after a pass turned out not to be usable
   bool ceiling = true;        ///< also compute the legal ceiling
+  std::map<std::string, Refusal> refused;  ///< passes (PassSpec::key) that a pre-flight or an evaluation refused
 };
 
 /// Predicted times of one variant in microseconds, the harness's own share included on both sides.

@@ -42,6 +42,7 @@ struct PassEntry {
 struct PassSpec {
   std::string name;     // file stem, CamelCase, unique: "FuseAddLayerNorm"
   std::string route;    // snake_case: "add_layer_norm"
+  std::string key;      // names the pattern for PlanOptions::refused
   Region::Kind kind = Region::Kind::kKernel;
   Graph pattern;        // placeholders, compute nodes, output; exactly the written forms of the captured graph
   int returns = 0;      // kZeroLaunch: index of the placeholder that is returned (or whose item is: item)
