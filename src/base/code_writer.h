@@ -22,7 +22,8 @@ class CodeWriter {
     return line(fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// `count` empty lines, of which those already at the end count: never more than asked for. None at the start.
+  /// `count` empty lines, of which those already at the end count: never more than asked for. None at the
+  /// start.
   CodeWriter& blank(int count = 1);
 
   CodeWriter& indent(int levels = 1);
@@ -33,7 +34,8 @@ class CodeWriter {
   class Block {
    public:
     explicit Block(CodeWriter& writer, std::string tail = {}) : writer_(&writer), tail_(std::move(tail)) {}
-    Block(Block&& other) noexcept : writer_(std::exchange(other.writer_, nullptr)), tail_(std::move(other.tail_)) {}
+    Block(Block&& other) noexcept
+        : writer_(std::exchange(other.writer_, nullptr)), tail_(std::move(other.tail_)) {}
     Block& operator=(Block&&) = delete;
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;

@@ -22,7 +22,10 @@ TEST(CodeWriter, IndentsNestedBlocks) {
 
 TEST(CodeWriter, BlockWritesItsTailAtTheOuterIndent) {
   CodeWriter writer(2);
-  { auto list = writer.block("x = [", "]"); writer.line("1,"); }
+  {
+    auto list = writer.block("x = [", "]");
+    writer.line("1,");
+  }
   EXPECT_EQ(writer.text(), "x = [\n  1,\n]\n");
 }
 

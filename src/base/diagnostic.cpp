@@ -58,7 +58,8 @@ Excerpt excerpt_of(std::string_view line, const Span& span, int width) {
 
   const auto chars = characters(line);
   const std::size_t begin = utf8_length(line.substr(0, begin_byte));
-  const std::size_t length = std::max<std::size_t>(1, utf8_length(line.substr(begin_byte, end_byte - begin_byte)));
+  const std::size_t length =
+      std::max<std::size_t>(1, utf8_length(line.substr(begin_byte, end_byte - begin_byte)));
 
   const auto room = static_cast<std::size_t>(std::max(width, kMinExcerpt));
   std::size_t from = 0;
@@ -104,7 +105,9 @@ void result_misuse(const Diagnostic* error) {
 
 }  // namespace detail
 
-std::string_view to_string(DiagnosticKind kind) { return kind == DiagnosticKind::kUser ? "user" : "internal"; }
+std::string_view to_string(DiagnosticKind kind) {
+  return kind == DiagnosticKind::kUser ? "user" : "internal";
+}
 
 std::string_view to_string(Severity severity) {
   switch (severity) {
@@ -147,7 +150,8 @@ Diagnostic internal_error(std::string_view code, std::string_view message) {
   return make(DiagnosticKind::kInternal, Severity::kError, code, message);
 }
 
-std::string render_text(const Diagnostic& diagnostic, const SourceBuffer* source, const RenderOptions& options) {
+std::string render_text(const Diagnostic& diagnostic, const SourceBuffer* source,
+                        const RenderOptions& options) {
   const std::string_view on = options.color ? color_of(diagnostic.severity) : "";
   const std::string_view off = options.color ? "\x1b[0m" : "";
   std::string out;
@@ -159,7 +163,8 @@ std::string render_text(const Diagnostic& diagnostic, const SourceBuffer* source
     }
     out += ": ";
   }
-  const std::string_view what = diagnostic.kind == DiagnosticKind::kInternal ? "internal error" : to_string(diagnostic.severity);
+  const std::string_view what =
+      diagnostic.kind == DiagnosticKind::kInternal ? "internal error" : to_string(diagnostic.severity);
   out += fmt::format("{}{}:{} {}", on, what, off, diagnostic.message);
   if (!diagnostic.code.empty()) out += fmt::format(" [{}]", diagnostic.code);
   out += '\n';
@@ -170,14 +175,16 @@ std::string render_text(const Diagnostic& diagnostic, const SourceBuffer* source
     if (!excerpt.text.empty()) {
       out += fmt::format("  | {}\n", excerpt.text);
       if (span.col > 0) {
-        out += fmt::format("  | {}{}^{}{}\n", std::string(excerpt.caret, ' '), on, std::string(excerpt.length - 1, '~'), off);
+        out += fmt::format("  | {}{}^{}{}\n", std::string(excerpt.caret, ' '), on,
+                           std::string(excerpt.length - 1, '~'), off);
       }
     }
   }
   if (!diagnostic.hint.empty()) out += fmt::format("  hint: {}\n", diagnostic.hint);
   if (diagnostic.kind == DiagnosticKind::kInternal) {
     for (const auto& [key, value] : diagnostic.fields) out += fmt::format("  {}: {}\n", key, value);
-    out += "  This is a fault of passnet, not of your input. Please report it with this text and the input.\n";
+    out +=
+        "  This is a fault of passnet, not of your input. Please report it with this text and the input.\n";
   }
   return out;
 }

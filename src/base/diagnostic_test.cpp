@@ -11,7 +11,8 @@ namespace {
 
 TEST(Diagnostic, TextShowsTheLineWithACaretUnderTheSpan) {
   const SourceBuffer source("model.py", "a = 1\nx = foo(y)\n");
-  const auto d = user_error("pysrc.syntax", "unknown function").at("model.py", {2, 5, 2, 11}).with_hint("define foo");
+  const auto d =
+      user_error("pysrc.syntax", "unknown function").at("model.py", {2, 5, 2, 11}).with_hint("define foo");
   EXPECT_EQ(render_text(d, &source),
             "model.py:2:5: error: unknown function [pysrc.syntax]\n"
             "  | x = foo(y)\n"
@@ -25,10 +26,11 @@ TEST(Diagnostic, TextWithoutSourceOrPlaceIsOneLine) {
 }
 
 TEST(Diagnostic, InternalErrorAsksForAReportAndShowsItsFields) {
-  EXPECT_EQ(render_text(internal_error("ir.verify", "dangling value").with("node", "add_1")),
-            "internal error: dangling value [ir.verify]\n"
-            "  node: add_1\n"
-            "  This is a fault of passnet, not of your input. Please report it with this text and the input.\n");
+  EXPECT_EQ(
+      render_text(internal_error("ir.verify", "dangling value").with("node", "add_1")),
+      "internal error: dangling value [ir.verify]\n"
+      "  node: add_1\n"
+      "  This is a fault of passnet, not of your input. Please report it with this text and the input.\n");
 }
 
 TEST(Diagnostic, CaretCountsCharactersNotBytesAndTabsAsOne) {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include <fcntl.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,8 +28,10 @@ ErrnoText describe(int error) {
     case ENOENT: return {"file.missing", "does not exist", "check the path"};
     case EACCES:
     case EPERM:
-    case EROFS: return {"file.denied", "may not be accessed", "check the permissions of the file and of its folder"};
-    case ENOTDIR: return {"file.not_directory", "is no folder, or lies below something that is none", "check the path"};
+    case EROFS:
+      return {"file.denied", "may not be accessed", "check the permissions of the file and of its folder"};
+    case ENOTDIR:
+      return {"file.not_directory", "is no folder, or lies below something that is none", "check the path"};
     case EISDIR: return {"file.not_file", "is a folder, not a file", "name a file"};
     case EEXIST:
     case ENOTEMPTY: return {"file.exists", "exists already", "remove it, or choose another name"};
@@ -42,8 +44,9 @@ ErrnoText describe(int error) {
 
 Diagnostic failure(const std::string& path, int error, std::string_view doing) {
   const ErrnoText text = describe(error);
-  const std::string message = text.what.empty() ? fmt::format("cannot {} {}: {}", doing, path, std::strerror(error))
-                                                : fmt::format("cannot {} {}: it {}", doing, path, text.what);
+  const std::string message = text.what.empty()
+                                  ? fmt::format("cannot {} {}: {}", doing, path, std::strerror(error))
+                                  : fmt::format("cannot {} {}: it {}", doing, path, text.what);
   return user_error(text.code, message).at(path).with_hint(text.hint);
 }
 
@@ -86,7 +89,8 @@ FileInfo info_of(const struct stat& status) {
               : S_ISDIR(status.st_mode) ? FileType::kDirectory
                                         : FileType::kOther;
   info.size = static_cast<std::uint64_t>(status.st_size);
-  info.modified = static_cast<double>(status.st_mtim.tv_sec) + static_cast<double>(status.st_mtim.tv_nsec) * 1e-9;
+  info.modified =
+      static_cast<double>(status.st_mtim.tv_sec) + static_cast<double>(status.st_mtim.tv_nsec) * 1e-9;
   return info;
 }
 
@@ -106,7 +110,8 @@ class RealFiles final : public FileSystem {
           .with_hint("name a regular file");
     }
     std::string content;
-    content.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(static_cast<std::uint64_t>(status.st_size), limit)));
+    content.reserve(
+        static_cast<std::size_t>(std::min<std::uint64_t>(static_cast<std::uint64_t>(status.st_size), limit)));
     char buffer[1 << 16];
     while (true) {
       const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
@@ -115,7 +120,8 @@ class RealFiles final : public FileSystem {
       if (got == 0) return content;
       content.append(buffer, static_cast<std::size_t>(got));
       if (content.size() > limit) {
-        return user_error("file.too_large", fmt::format("cannot read {}: it is larger than {} bytes", path, limit))
+        return user_error("file.too_large",
+                          fmt::format("cannot read {}: it is larger than {} bytes", path, limit))
             .at(path)
             .with_hint("this is not the kind of file expected here");
       }
@@ -153,7 +159,8 @@ class RealFiles final : public FileSystem {
   Status append(const std::string& path, std::string_view content) override {
     const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     if (!fd.open()) return failure(path, errno, "append to");
-    if (const int error = write_fully(fd.get(), content); error != 0) return failure(path, error, "append to");
+    if (const int error = write_fully(fd.get(), content); error != 0)
+      return failure(path, error, "append to");
     return {};
   }
 
@@ -186,7 +193,8 @@ class RealFiles final : public FileSystem {
     const int error = errno;
     ::closedir(directory);
     if (error != 0) return failure(path, error, "list");
-    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+    std::sort(entries.begin(), entries.end(),
+              [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
     return entries;
   }
 

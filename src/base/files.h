@@ -28,8 +28,8 @@ struct DirEntry {
 constexpr std::uint64_t kDefaultReadLimit = 64ull << 20;
 
 /// The disk as the program sees it. Paths are UTF-8 with forward slashes. Every error names the path and has
-/// one of these codes: `file.missing`, `file.denied`, `file.too_large`, `file.not_file`, `file.not_directory`,
-/// `file.exists`, `file.loop` (symbolic links), `file.full`, `file.io`.
+/// one of these codes: `file.missing`, `file.denied`, `file.too_large`, `file.not_file`,
+/// `file.not_directory`, `file.exists`, `file.loop` (symbolic links), `file.full`, `file.io`.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -52,8 +52,8 @@ class FileSystem {
   /// Removes a file, a link (never what it points to) or a whole folder. Nothing there is success.
   virtual Status remove_all(const std::string& path) = 0;
 
-  /// Exchanges two folders of one file system as one step (renameat2 RENAME_EXCHANGE). Where the kernel or the
-  /// file system cannot, by three renames under a journal `<a>.exchange`, which `recover_exchange` ends.
+  /// Exchanges two folders of one file system as one step (renameat2 RENAME_EXCHANGE). Where the kernel or
+  /// the file system cannot, by three renames under a journal `<a>.exchange`, which `recover_exchange` ends.
   virtual Status exchange_directories(const std::string& a, const std::string& b) = 0;
   /// Ends an exchange that was interrupted, if there is one: afterwards both folders exist. Success when
   /// there was nothing to do. To be called before `a` is read by whoever exchanges it.

@@ -22,7 +22,8 @@ constexpr std::array<std::uint32_t, 64> kRound = {
 }  // namespace
 
 Sha256::Sha256()
-    : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {}
+    : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {
+}
 
 void Sha256::block(const unsigned char* data) {
   std::array<std::uint32_t, 64> w{};
@@ -62,7 +63,9 @@ Sha256& Sha256::update(std::string_view bytes) {
   return *this;
 }
 
-Sha256& Sha256::field(std::string_view bytes) { return update(fmt::format("{}:", bytes.size())).update(bytes); }
+Sha256& Sha256::field(std::string_view bytes) {
+  return update(fmt::format("{}:", bytes.size())).update(bytes);
+}
 
 std::string Sha256::hex() {
   const std::uint64_t bits = total_ * 8;

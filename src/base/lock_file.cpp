@@ -16,7 +16,8 @@ namespace passnet {
 
 LockFile::LockFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
 
-LockFile::LockFile(LockFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+LockFile::LockFile(LockFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
 
 LockFile& LockFile::operator=(LockFile&& other) noexcept {
   if (this != &other) {
@@ -37,7 +38,8 @@ void LockFile::release() {
 Result<LockFile> LockFile::acquire(const std::string& path, Duration patience) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) {
-    return user_error("lock.io", fmt::format("cannot open the lock {}: {}", path, std::strerror(errno))).at(path);
+    return user_error("lock.io", fmt::format("cannot open the lock {}: {}", path, std::strerror(errno)))
+        .at(path);
   }
   LockFile lock(fd, path);
   SystemClock clock;
@@ -59,7 +61,8 @@ Result<LockFile> LockFile::acquire(const std::string& path, Duration patience) {
     clock.sleep(std::chrono::milliseconds(10));
   }
   const std::string id = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(fd, 0) == 0) [[maybe_unused]] const ssize_t written = ::pwrite(fd, id.data(), id.size(), 0);
+  if (::ftruncate(fd, 0) == 0) [[maybe_unused]]
+    const ssize_t written = ::pwrite(fd, id.data(), id.size(), 0);
   return lock;
 }
 

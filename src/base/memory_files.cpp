@@ -92,7 +92,8 @@ Result<FileInfo> MemoryFiles::stat(const std::string& raw) {
   info.type = FileType::kDirectory;
   const auto inside = [&](const auto& entry) { return below(entry.first, path); };
   if (path == "/" || path == "." || directories_.contains(path) ||
-      std::any_of(files_.begin(), files_.end(), inside) || std::any_of(directories_.begin(), directories_.end(), inside)) {
+      std::any_of(files_.begin(), files_.end(), inside) ||
+      std::any_of(directories_.begin(), directories_.end(), inside)) {
     return info;
   }
   return failure("file.missing", path, "does not exist");
@@ -157,7 +158,8 @@ Status MemoryFiles::exchange_directories(const std::string& raw_a, const std::st
   const std::string b = normalize_path(raw_b);
   PN_CHECK_OK(check_failure(a));
   for (const auto& path : {a, b}) {
-    if (!is_directory(path)) return failure(exists(path) ? "file.not_directory" : "file.missing", path, "is no folder");
+    if (!is_directory(path))
+      return failure(exists(path) ? "file.not_directory" : "file.missing", path, "is no folder");
   }
   const std::string parked = a + ".exchange.old";
   for (const auto& [from, to] : {std::pair{a, parked}, std::pair{b, a}, std::pair{parked, b}}) {

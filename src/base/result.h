@@ -28,9 +28,10 @@ class [[nodiscard]] Result {
   using value_type = T;
 
   template <class U = T>
-    requires(std::is_constructible_v<T, U &&> && std::is_convertible_v<U &&, T> &&
-             !std::is_same_v<std::remove_cvref_t<U>, Result> && !std::is_same_v<std::remove_cvref_t<U>, Diagnostic>)
-  Result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  requires(std::is_constructible_v<T, U&&>&& std::is_convertible_v<U&&, T> &&
+           !std::is_same_v<std::remove_cvref_t<U>, Result> &&
+           !std::is_same_v<std::remove_cvref_t<U>, Diagnostic>) Result(U&& value)
+      : state_(std::in_place_index<0>, std::forward<U>(value)) {}
   Result(Diagnostic error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }
@@ -105,14 +106,14 @@ inline Status ok_status() { return {}; }
 /// `PN_TRY(auto tree, parse(text));` takes the value, or returns the error from the enclosing function. The
 /// first argument is a declaration or an lvalue. Two statements: needs braces under an `if`.
 #define PN_TRY(target, ...) PN_TRY_IMPL_(PN_CONCAT_(pn_result_, __LINE__), target, __VA_ARGS__)
-#define PN_TRY_IMPL_(temp, target, ...)              \
-  auto temp = (__VA_ARGS__);                         \
-  if (!temp.ok()) return std::move(temp).error();    \
+#define PN_TRY_IMPL_(temp, target, ...)           \
+  auto temp = (__VA_ARGS__);                      \
+  if (!temp.ok()) return std::move(temp).error(); \
   target = std::move(temp).value()
 
 /// `PN_CHECK_OK(write(...));` returns the error of a Status (or drops the value of a Result).
-#define PN_CHECK_OK(...)                                            \
-  do {                                                              \
-    auto pn_status_ = (__VA_ARGS__);                                \
-    if (!pn_status_.ok()) return std::move(pn_status_).error();     \
+#define PN_CHECK_OK(...)                                        \
+  do {                                                          \
+    auto pn_status_ = (__VA_ARGS__);                            \
+    if (!pn_status_.ok()) return std::move(pn_status_).error(); \
   } while (false)

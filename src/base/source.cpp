@@ -7,7 +7,8 @@
 
 namespace passnet {
 
-SourceBuffer::SourceBuffer(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {
+SourceBuffer::SourceBuffer(std::string name, std::string text)
+    : name_(std::move(name)), text_(std::move(text)) {
   line_starts_.push_back(0);
   for (std::size_t i = 0; i < text_.size(); ++i) {
     if (text_[i] == '\n' && i + 1 < text_.size()) line_starts_.push_back(i + 1);
@@ -21,7 +22,8 @@ Result<SourceBuffer> SourceBuffer::checked(std::string name, std::string text) {
   SourceBuffer buffer(std::move(name), std::move(text));
   if (bad != std::string::npos) {
     const auto byte = static_cast<unsigned>(static_cast<unsigned char>(buffer.text_[bad]));
-    return user_error("source.utf8", fmt::format("the file is not UTF-8: byte 0x{:02x} at offset {}", byte, bad))
+    return user_error("source.utf8",
+                      fmt::format("the file is not UTF-8: byte 0x{:02x} at offset {}", byte, bad))
         .at(buffer.name_, buffer.position(bad))
         .with_hint("save the file as UTF-8");
   }

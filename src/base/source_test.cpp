@@ -48,7 +48,9 @@ TEST(Source, CheckedRefusesWhatIsNoUtf8WithThePlace) {
   EXPECT_EQ(SourceBuffer::checked("a.py", std::string("a\0b", 3)).error().code, "source.nul");
 }
 
-TEST(Source, CheckedDropsAByteOrderMark) { EXPECT_EQ(SourceBuffer::checked("a", "\xEF\xBB\xBFx")->text(), "x"); }
+TEST(Source, CheckedDropsAByteOrderMark) {
+  EXPECT_EQ(SourceBuffer::checked("a", "\xEF\xBB\xBFx")->text(), "x");
+}
 
 TEST(Source, Utf8EdgesAreDecidedAsTheStandardSays) {
   EXPECT_EQ(find_invalid_utf8("\xF4\x8F\xBF\xBF"), std::string::npos);  // U+10FFFF

@@ -112,7 +112,8 @@ Result<Prepared> prepare(const ProcessSpec& spec) {
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;
       const std::size_t equals = text.find('=');
-      if (equals != std::string_view::npos) env[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+      if (equals != std::string_view::npos)
+        env[std::string(text.substr(0, equals))] = text.substr(equals + 1);
     }
   }
   for (const auto& [key, value] : spec.env) {
@@ -127,7 +128,7 @@ Result<Prepared> prepare(const ProcessSpec& spec) {
 }
 
 struct ChildFds {
-  int in = -1;   ///< -1: /dev/null
+  int in = -1;  ///< -1: /dev/null
   int out = -1;
   int err = -1;
   std::vector<int> keep;  ///< stay open under their own numbers
@@ -179,9 +180,11 @@ Result<pid_t> spawn(Prepared& prepared, const ProcessSpec& spec, const ChildFds&
   } while (got < 0 && errno == EINTR);
   if (got > 0) {
     ::waitpid(pid, nullptr, 0);
-    return user_error("process.start", fmt::format("cannot start {}: {}", prepared.program, std::strerror(error)))
-        .with_hint(spec.directory.empty() ? "check that it is an executable of this machine"
-                                          : fmt::format("check the program and the folder {}", spec.directory));
+    return user_error("process.start",
+                      fmt::format("cannot start {}: {}", prepared.program, std::strerror(error)))
+        .with_hint(spec.directory.empty()
+                       ? "check that it is an executable of this machine"
+                       : fmt::format("check the program and the folder {}", spec.directory));
   }
   return pid;
 }
@@ -199,11 +202,12 @@ ProcessEnd end_of(int status) {
   return end;
 }
 
-/// Whether the process has ended, without taking its status: its number stays ours until it is reaped, so that
-/// the group can be killed safely before.
+/// Whether the process has ended, without taking its status: its number stays ours until it is reaped, so
+/// that the group can be killed safely before.
 bool has_ended(pid_t pid) {
   siginfo_t info{};
-  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid;
 }
 
 bool wait_until(pid_t pid, Duration deadline) {
@@ -233,8 +237,8 @@ void append_tail(std::string& text, std::string_view more, std::size_t limit, bo
   }
 }
 
-/// Writing to a closed pipe must be an error, not a signal that ends the program. Blocks SIGPIPE for the thread
-/// and takes a pending one away afterwards.
+/// Writing to a closed pipe must be an error, not a signal that ends the program. Blocks SIGPIPE for the
+/// thread and takes a pending one away afterwards.
 class NoSigPipe {
  public:
   NoSigPipe() {
@@ -310,7 +314,9 @@ Result<ProcessOutput> run_process(const ProcessSpec& spec, const RunOptions& opt
   std::array<char, 1 << 16> buffer{};
   const auto drain = [&](Fd& fd, std::string& text) {
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got > 0) append_tail(text, {buffer.data(), static_cast<std::size_t>(got)}, options.output_limit, result.truncated);
+    if (got > 0)
+      append_tail(text, {buffer.data(), static_cast<std::size_t>(got)}, options.output_limit,
+                  result.truncated);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) fd.reset();
   };
   while (out.read.open() || err.read.open()) {
@@ -358,7 +364,7 @@ struct ChannelProcess::State {
   Fd to_child;
   Fd from_child;
   Fd output;
-  Fd stop_read;   ///< closing stop_write wakes the reader thread
+  Fd stop_read;  ///< closing stop_write wakes the reader thread
   Fd stop_write;
   std::size_t tail_limit = 0;
   std::thread reader;
@@ -425,8 +431,8 @@ Result<std::unique_ptr<ChannelProcess>> ChannelProcess::start(ProcessSpec spec, 
   return std::unique_ptr<ChannelProcess>(new ChannelProcess(std::move(state)));
 }
 
-// Both directions are woken now and then to see whether the process still lives: a process that it forked may hold
-// the pipes open after its end.
+// Both directions are woken now and then to see whether the process still lives: a process that it forked may
+// hold the pipes open after its end.
 ChannelProcess::Io ChannelProcess::write_all(std::string_view bytes, Duration deadline) {
   const NoSigPipe guard;
   while (!bytes.empty()) {

@@ -14,10 +14,10 @@
 namespace passnet {
 
 struct ProcessSpec {
-  std::vector<std::string> argv;                             ///< argv[0] is looked up on PATH
-  std::map<std::string, std::optional<std::string>> env;     ///< changes to the environment; nullopt unsets
-  bool clean_env = false;                                    ///< start from nothing but `env`
-  std::string directory;                                     ///< working directory; empty: ours
+  std::vector<std::string> argv;                          ///< argv[0] is looked up on PATH
+  std::map<std::string, std::optional<std::string>> env;  ///< changes to the environment; nullopt unsets
+  bool clean_env = false;                                 ///< start from nothing but `env`
+  std::string directory;                                  ///< working directory; empty: ours
 };
 
 /// How a process ended.
@@ -39,21 +39,21 @@ struct ProcessOutput {
 };
 
 struct RunOptions {
-  std::string input;                       ///< written to standard input
+  std::string input;  ///< written to standard input
   Duration deadline = std::chrono::minutes(1);
   std::size_t output_limit = 1u << 20;
 };
 
-/// Runs a process to its end in a process group of its own. At the deadline the whole group is killed; what is
-/// left of the group after a normal end is killed too. Fails only if the process could not be started
+/// Runs a process to its end in a process group of its own. At the deadline the whole group is killed; what
+/// is left of the group after a normal end is killed too. Fails only if the process could not be started
 /// (`process.missing`, `process.start`).
 Result<ProcessOutput> run_process(const ProcessSpec& spec, const RunOptions& options = {});
 
 /// Where PATH leads for this name; a name with a slash is only tested for being executable.
 std::optional<std::string> find_program(std::string_view name);
 
-/// A running process with standard input closed, output and errors captured to a bounded tail by a thread, and
-/// a pair of pipes for a protocol of its own. The child learns the two numbers through `{fd_in}` and
+/// A running process with standard input closed, output and errors captured to a bounded tail by a thread,
+/// and a pair of pipes for a protocol of its own. The child learns the two numbers through `{fd_in}` and
 /// `{fd_out}` in argv. Not for concurrent use by several threads.
 class ChannelProcess {
  public:

@@ -75,7 +75,8 @@ TEST(RunProcess, NamesTheSignal) {
 
 TEST(RunProcess, AtTheDeadlineTheWholeGroupIsKilled) {
   const std::string pid_file = scratch_file("group");
-  const auto done = run_process(shell("sleep 60 & echo $! > " + pid_file + "; wait"), {.deadline = 400ms}).value();
+  const auto done =
+      run_process(shell("sleep 60 & echo $! > " + pid_file + "; wait"), {.deadline = 400ms}).value();
   EXPECT_EQ(done.end.to_text(), "stopped at its deadline");
   EXPECT_LT(done.elapsed, Duration(20s));
   EXPECT_TRUE(ends_soon(pid_file));
@@ -84,7 +85,8 @@ TEST(RunProcess, AtTheDeadlineTheWholeGroupIsKilled) {
 
 TEST(RunProcess, AGrandchildThatHoldsThePipesKeepsNobodyWaiting) {
   const std::string pid_file = scratch_file("grandchild");
-  const auto done = run_process(shell("sleep 60 & echo $! > " + pid_file + "; echo out"), {.deadline = 30s}).value();
+  const auto done =
+      run_process(shell("sleep 60 & echo $! > " + pid_file + "; echo out"), {.deadline = 30s}).value();
   EXPECT_EQ(done.out, "out\n");
   EXPECT_TRUE(done.end.success());
   EXPECT_LT(done.elapsed, Duration(10s));

@@ -16,7 +16,8 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// The first command of a process pays for the import of torch (up to some 10 s on a cold disk), so none is short.
+// The first command of a process pays for the import of torch (up to some 10 s on a cold disk), so none is
+// short.
 constexpr std::array<WorkerCommand, 8> kCommands = {{
     {"versions", seconds(60), "what is installed and usable: Python, torch, Triton, GPUs"},
     {"capture", minutes(3), "the graphs of a variant as dynamo gives them"},
@@ -33,15 +34,16 @@ constexpr std::array<WorkerCommand, 8> kCommands = {{
 std::span<const WorkerCommand> worker_commands() { return kCommands; }
 
 const WorkerCommand* find_worker_command(std::string_view name) {
-  const auto* it = std::find_if(kCommands.begin(), kCommands.end(), [&](const auto& row) { return row.name == name; });
+  const auto* it =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const auto& row) { return row.name == name; });
   return it == kCommands.end() ? nullptr : it;
 }
 
 Result<std::string> encode_frame(const Json& message) {
   const std::string payload = dump_json(message);
   if (payload.size() > kMaxFrameBytes) {
-    return internal_error("frame.length", fmt::format("a message of {} bytes is over the limit of {}", payload.size(),
-                                                      kMaxFrameBytes));
+    return internal_error("frame.length", fmt::format("a message of {} bytes is over the limit of {}",
+                                                      payload.size(), kMaxFrameBytes));
   }
   std::string frame;
   frame.reserve(kFrameHeaderBytes + payload.size());
@@ -52,9 +54,11 @@ Result<std::string> encode_frame(const Json& message) {
 
 Result<std::uint32_t> decode_frame_length(std::string_view header) {
   std::uint32_t length = 0;
-  for (const char c : header.substr(0, kFrameHeaderBytes)) length = length << 8 | static_cast<unsigned char>(c);
+  for (const char c : header.substr(0, kFrameHeaderBytes))
+    length = length << 8 | static_cast<unsigned char>(c);
   if (length == 0 || length > kMaxFrameBytes) {
-    return internal_error("frame.length", fmt::format("a frame announces {} bytes: this is no frame", length));
+    return internal_error("frame.length",
+                          fmt::format("a frame announces {} bytes: this is no frame", length));
   }
   return length;
 }
@@ -70,9 +74,10 @@ Result<Json> decode_payload(std::string_view payload) {
   if (!parsed->is_object()) return internal_error("frame.shape", "the payload of a frame is no object");
   const auto version = parsed->find("v");
   if (version == parsed->end() || !version->is_number_integer() || *version != kWorkerProtocolVersion) {
-    return internal_error("frame.version", fmt::format("a message has protocol version {}, not {}",
-                                                       version == parsed->end() ? "none" : dump_json(*version),
-                                                       kWorkerProtocolVersion));
+    return internal_error(
+        "frame.version",
+        fmt::format("a message has protocol version {}, not {}",
+                    version == parsed->end() ? "none" : dump_json(*version), kWorkerProtocolVersion));
   }
   const auto id = parsed->find("id");
   if (id == parsed->end() || !id->is_number_integer()) {

@@ -10,10 +10,11 @@
 #include "base/json_fwd.h"
 #include "base/result.h"
 
-// The protocol with the Python worker. A frame is a 4-byte big-endian length and that many bytes of UTF-8 JSON, one
-// object. Requests `{"v":1,"id":n,"cmd":...,...}`; for each any number of events `{"v":1,"id":n,"event":...,...}` and
-// then one reply, `{"v":1,"id":n,"ok":true,...}` or `{"v":1,"id":n,"ok":false,"error":{"code","message","remedy",
-// "traceback"}}`. tests/fixtures/worker_frames.json is tested from both sides.
+// The protocol with the Python worker. A frame is a 4-byte big-endian length and that many bytes of UTF-8
+// JSON, one object. Requests `{"v":1,"id":n,"cmd":...,...}`; for each any number of events
+// `{"v":1,"id":n,"event":...,...}` and then one reply, `{"v":1,"id":n,"ok":true,...}` or
+// `{"v":1,"id":n,"ok":false,"error":{"code","message","remedy", "traceback"}}`.
+// tests/fixtures/worker_frames.json is tested from both sides.
 
 namespace passnet {
 
@@ -39,8 +40,8 @@ Result<std::string> encode_frame(const Json& message);
 /// The length that a header announces: `frame.length` for 0 and for more than the limit.
 Result<std::uint32_t> decode_frame_length(std::string_view header);
 
-/// The message of a payload, checked for what every message has: `frame.json`, `frame.shape` (no object, no integer
-/// id), `frame.version`.
+/// The message of a payload, checked for what every message has: `frame.json`, `frame.shape` (no object, no
+/// integer id), `frame.version`.
 Result<Json> decode_payload(std::string_view payload);
 
 /// The first frame of `bytes`, all in memory: the above and `frame.truncated`. Advances `bytes` past it.

@@ -31,7 +31,8 @@ std::string running_program() {
 Status check_private(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
-    return user_error("worker.cache", fmt::format("cannot look at {}: {}", path, std::strerror(errno))).at(path);
+    return user_error("worker.cache", fmt::format("cannot look at {}: {}", path, std::strerror(errno)))
+        .at(path);
   }
   if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 022) != 0) {
     return user_error("worker.cache", fmt::format("{} is not a private folder of this user", path))
@@ -43,15 +44,19 @@ Status check_private(const std::string& path) {
 
 Result<std::string> default_cache_root(FileSystem& files) {
   std::vector<std::string> candidates;
-  if (const auto cache = environment("XDG_CACHE_HOME"); !cache.empty()) candidates.push_back(join_path(cache, "passnet"));
-  if (const auto home = environment("HOME"); !home.empty()) candidates.push_back(join_path(home, ".cache/passnet"));
+  if (const auto cache = environment("XDG_CACHE_HOME"); !cache.empty())
+    candidates.push_back(join_path(cache, "passnet"));
+  if (const auto home = environment("HOME"); !home.empty())
+    candidates.push_back(join_path(home, ".cache/passnet"));
   const auto temporary = environment("TMPDIR");
-  candidates.push_back(join_path(temporary.empty() ? "/tmp" : temporary, fmt::format("passnet-{}", ::geteuid())));
+  candidates.push_back(
+      join_path(temporary.empty() ? "/tmp" : temporary, fmt::format("passnet-{}", ::geteuid())));
   Diagnostic last;
   for (const auto& path : candidates) {
     Status made = files.make_directory(path);
     if (made.ok() && ::chmod(path.c_str(), 0700) != 0) {
-      made = user_error("worker.cache", fmt::format("cannot make {} private: {}", path, std::strerror(errno))).at(path);
+      made = user_error("worker.cache", fmt::format("cannot make {} private: {}", path, std::strerror(errno)))
+                 .at(path);
     }
     if (made.ok()) made = check_private(path);
     if (made.ok() && ::access(path.c_str(), W_OK) == 0) return path;
@@ -90,8 +95,9 @@ Result<PythonChoice> find_python(std::string_view program) {
     folder = std::move(parent);
   }
   if (const auto found = find_program("python3")) return PythonChoice{*found, "PATH"};
-  return user_error("worker.python", fmt::format("no Python was found: none in a .venv at or above {}, no python3 on PATH",
-                                                 dir_name(self)))
+  return user_error("worker.python",
+                    fmt::format("no Python was found: none in a .venv at or above {}, no python3 on PATH",
+                                dir_name(self)))
       .with_hint("set PASSNET_PYTHON to a Python with torch");
 }
 

@@ -13,7 +13,8 @@ namespace {
 void substitute(Json& value, const Placeholders& placeholders, bool forth) {
   if (value.is_string()) {
     std::string text = value.get<std::string>();
-    for (const auto& [real, name] : placeholders) text = forth ? replace_all(text, real, name) : replace_all(text, name, real);
+    for (const auto& [real, name] : placeholders)
+      text = forth ? replace_all(text, real, name) : replace_all(text, name, real);
     value = std::move(text);
   } else if (value.is_structured()) {
     for (auto& element : value) substitute(element, placeholders, forth);
@@ -29,7 +30,8 @@ Placeholders longest_first(Placeholders placeholders) {
 Json request_json(const WorkerRequest& request) {
   Json out = {{"cmd", request.cmd}};
   if (request.arguments.is_object()) {
-    for (const auto& [key, value] : request.arguments.items()) if (!out.contains(key)) out[key] = value;
+    for (const auto& [key, value] : request.arguments.items())
+      if (!out.contains(key)) out[key] = value;
   }
   return out;
 }
@@ -75,8 +77,12 @@ bool same(const Json& a, const Json& b) {
 
 }  // namespace
 
-RecordingWorker::RecordingWorker(Worker& worker, FileSystem& files, std::string path, Placeholders placeholders)
-    : worker_(worker), files_(files), path_(std::move(path)), placeholders_(longest_first(std::move(placeholders))) {}
+RecordingWorker::RecordingWorker(Worker& worker, FileSystem& files, std::string path,
+                                 Placeholders placeholders)
+    : worker_(worker),
+      files_(files),
+      path_(std::move(path)),
+      placeholders_(longest_first(std::move(placeholders))) {}
 
 Result<Json> RecordingWorker::call(const WorkerRequest& request) {
   Json events = Json::array();
@@ -99,7 +105,8 @@ Result<Json> RecordingWorker::call(const WorkerRequest& request) {
   return result;
 }
 
-Result<ReplayingWorker> ReplayingWorker::open(FileSystem& files, const std::string& path, Placeholders placeholders) {
+Result<ReplayingWorker> ReplayingWorker::open(FileSystem& files, const std::string& path,
+                                              Placeholders placeholders) {
   PN_TRY(const std::string text, files.read(path));
   ReplayingWorker worker(longest_first(std::move(placeholders)));
   int number = 0;
@@ -114,7 +121,8 @@ Result<ReplayingWorker> ReplayingWorker::open(FileSystem& files, const std::stri
     auto parsed = parse_json(line);
     if (!parsed.ok()) return bad(parsed.error().message);
     if (!parsed->is_object() || !parsed->contains("request")) return bad("it has no request");
-    if (parsed->contains("reply") == parsed->contains("failure")) return bad("it needs either a reply or a failure");
+    if (parsed->contains("reply") == parsed->contains("failure"))
+      return bad("it needs either a reply or a failure");
     substitute(*parsed, worker.placeholders_, false);
     Entry entry;
     entry.request = (*parsed)["request"];
@@ -135,7 +143,8 @@ Result<Json> ReplayingWorker::call(const WorkerRequest& request) {
     if (!entry.used) break;
   }
   if (found == nullptr) {
-    return internal_error("worker.not_recorded", fmt::format("no such call was recorded: {}", dump_json(wanted)))
+    return internal_error("worker.not_recorded",
+                          fmt::format("no such call was recorded: {}", dump_json(wanted)))
         .with_hint("record the calls anew");
   }
   found->used = true;

@@ -35,8 +35,10 @@ Diagnostic refusal(const Json& reply, const WorkerRequest& request) {
   std::string code = text_of(error, "code");
   std::string message = text_of(error, "message");
   if (code.empty()) code = "worker.refused";
-  if (message.empty()) message = fmt::format("the worker could not carry out '{}' and gave no reason", request.cmd);
-  auto diagnostic = user_error(code, message).with_hint(text_of(error, "remedy")).with("command", request.cmd);
+  if (message.empty())
+    message = fmt::format("the worker could not carry out '{}' and gave no reason", request.cmd);
+  auto diagnostic =
+      user_error(code, message).with_hint(text_of(error, "remedy")).with("command", request.cmd);
   if (const std::string traceback = text_of(error, "traceback"); !traceback.empty()) {
     diagnostic.fields["traceback"] = traceback;
   }
@@ -107,7 +109,8 @@ Status ProcessWorker::start() {
 }
 
 /// Ends the process and says how the call failed.
-Diagnostic ProcessWorker::broken(WorkerFailure failure, const WorkerRequest& request, std::string_view reason) {
+Diagnostic ProcessWorker::broken(WorkerFailure failure, const WorkerRequest& request,
+                                 std::string_view reason) {
   ProcessEnd end;
   if (failure == WorkerFailure::kDied) {
     // It closed its pipe: its end is at most moments away, and its status is worth the wait.
@@ -122,19 +125,24 @@ Diagnostic ProcessWorker::broken(WorkerFailure failure, const WorkerRequest& req
   Diagnostic diagnostic;
   switch (failure) {
     case WorkerFailure::kDied:
-      diagnostic = user_error("worker.died", fmt::format("the worker ended during '{}': {}", request.cmd, end.to_text()))
-                       .with("end", end.to_text())
-                       .with_hint(end.how == ProcessEnd::How::kSignalled && end.status == 9
-                                      ? "it was killed, most likely for want of memory: free some, or run fewer at once"
-                                      : "its last output says why; `passnet doctor` says what is usable here");
+      diagnostic =
+          user_error("worker.died",
+                     fmt::format("the worker ended during '{}': {}", request.cmd, end.to_text()))
+              .with("end", end.to_text())
+              .with_hint(
+                  end.how == ProcessEnd::How::kSignalled && end.status == 9
+                      ? "it was killed, most likely for want of memory: free some, or run fewer at once"
+                      : "its last output says why; `passnet doctor` says what is usable here");
       break;
     case WorkerFailure::kTimeout:
-      diagnostic = user_error("worker.timeout", fmt::format("the worker did not finish '{}' {}", request.cmd, reason))
-                       .with_hint("something in it hangs or is very slow; its last output may say what");
+      diagnostic =
+          user_error("worker.timeout", fmt::format("the worker did not finish '{}' {}", request.cmd, reason))
+              .with_hint("something in it hangs or is very slow; its last output may say what");
       break;
     default:
-      diagnostic = internal_error("worker.protocol",
-                                  fmt::format("the worker's answer to '{}' cannot be used: {}", request.cmd, reason));
+      diagnostic =
+          internal_error("worker.protocol",
+                         fmt::format("the worker's answer to '{}' cannot be used: {}", request.cmd, reason));
   }
   diagnostic.fields["command"] = request.cmd;
   if (!trim(last_tail_).empty()) diagnostic.fields["output"] = tail_of(last_tail_, kShownOutput);
@@ -143,14 +151,16 @@ Diagnostic ProcessWorker::broken(WorkerFailure failure, const WorkerRequest& req
 
 Diagnostic ProcessWorker::channel_failure(ChannelProcess::Io io, const WorkerRequest& request) {
   if (io == ChannelProcess::Io::kTimedOut) {
-    return broken(WorkerFailure::kTimeout, request, fmt::format("within {}", human_duration(request.deadline)));
+    return broken(WorkerFailure::kTimeout, request,
+                  fmt::format("within {}", human_duration(request.deadline)));
   }
   return broken(WorkerFailure::kDied, request, "");
 }
 
 Result<Json> ProcessWorker::read_message(Duration deadline, const WorkerRequest& request) {
   std::string bytes;
-  if (const auto io = process_->read_exact(kFrameHeaderBytes, bytes, deadline); io != ChannelProcess::Io::kDone) {
+  if (const auto io = process_->read_exact(kFrameHeaderBytes, bytes, deadline);
+      io != ChannelProcess::Io::kDone) {
     return channel_failure(io, request);
   }
   const auto length = decode_frame_length(bytes);
@@ -166,7 +176,8 @@ Result<Json> ProcessWorker::read_message(Duration deadline, const WorkerRequest&
 
 Result<Json> ProcessWorker::call(const WorkerRequest& asked) {
   const WorkerCommand* row = find_worker_command(asked.cmd);
-  if (row == nullptr) return internal_error("worker.command", fmt::format("the worker has no command '{}'", asked.cmd));
+  if (row == nullptr)
+    return internal_error("worker.command", fmt::format("the worker has no command '{}'", asked.cmd));
   WorkerRequest request = asked;
   if (request.deadline <= Duration{0}) request.deadline = row->deadline;
   SystemClock clock;
@@ -177,13 +188,15 @@ Result<Json> ProcessWorker::call(const WorkerRequest& asked) {
     process_.reset();
   }
   if (process_ == nullptr) {
-    if (auto started = start(); !started.ok()) return with_outcome(std::move(started).error(), WorkerFailure::kStart);
+    if (auto started = start(); !started.ok())
+      return with_outcome(std::move(started).error(), WorkerFailure::kStart);
   }
 
   const long long id = next_id_++;
   Json message = {{"v", kWorkerProtocolVersion}, {"id", id}, {"cmd", request.cmd}};
   if (request.arguments.is_object()) {
-    for (const auto& [key, value] : request.arguments.items()) if (!message.contains(key)) message[key] = value;
+    for (const auto& [key, value] : request.arguments.items())
+      if (!message.contains(key)) message[key] = value;
   }
   PN_TRY(const std::string frame, encode_frame(message));
   if (const auto io = process_->write_all(frame, deadline); io != ChannelProcess::Io::kDone) {
@@ -192,7 +205,8 @@ Result<Json> ProcessWorker::call(const WorkerRequest& asked) {
   while (true) {
     PN_TRY(Json answer, read_message(deadline, request));
     if (answer["id"] != id) {
-      return broken(WorkerFailure::kProtocol, request, fmt::format("it has id {}, not {}", dump_json(answer["id"]), id));
+      return broken(WorkerFailure::kProtocol, request,
+                    fmt::format("it has id {}, not {}", dump_json(answer["id"]), id));
     }
     if (answer.contains("event")) {
       if (request.on_event) request.on_event(answer);

@@ -31,9 +31,9 @@ std::string_view to_string(WorkerFailure failure);
 std::optional<WorkerFailure> worker_failure(const Diagnostic& diagnostic);
 
 struct WorkerRequest {
-  std::string cmd;               ///< a name of worker_commands()
+  std::string cmd;                  ///< a name of worker_commands()
   Json arguments = Json::object();  ///< its further keys; paths in it are absolute
-  Duration deadline{0};          ///< for the whole call; zero: that of the table
+  Duration deadline{0};             ///< for the whole call; zero: that of the table
   std::function<void(const Json&)> on_event;
 };
 
@@ -51,23 +51,25 @@ struct PythonChoice {
   std::string why;  ///< for messages: `PASSNET_PYTHON`, `.venv beside the program`, `PATH`
 };
 
-/// PASSNET_PYTHON; else `.venv/bin/python` in the folder of `program` (the running program when empty) or one above
-/// it; else python3 on PATH. `worker.python` says where was looked. A set PASSNET_PYTHON that does not exist is an
-/// error, not a reason to look further.
+/// PASSNET_PYTHON; else `.venv/bin/python` in the folder of `program` (the running program when empty) or one
+/// above it; else python3 on PATH. `worker.python` says where was looked. A set PASSNET_PYTHON that does not
+/// exist is an error, not a reason to look further.
 Result<PythonChoice> find_python(std::string_view program = {});
 
-/// Unpacks the embedded Python files to a private folder keyed by their content and returns that folder, to be put
-/// on PYTHONPATH. `cache_root` empty: XDG_CACHE_HOME or ~/.cache, or a folder of this user below TMPDIR. What is
-/// already there is compared with what should be, and replaced if it differs.
+/// Unpacks the embedded Python files to a private folder keyed by their content and returns that folder, to
+/// be put on PYTHONPATH. `cache_root` empty: XDG_CACHE_HOME or ~/.cache, or a folder of this user below
+/// TMPDIR. What is already there is compared with what should be, and replaced if it differs.
 Result<std::string> unpack_worker_files(FileSystem& files, std::string cache_root = {});
 
 struct WorkerOptions {
-  std::string python;  ///< empty: find_python
+  std::string python;                                     ///< empty: find_python
   std::map<std::string, std::optional<std::string>> env;  ///< changes to the environment
-  std::vector<std::string> argv;  ///< instead of `python -m passnet.worker`, for tests; {fd_in}, {fd_out} as there
+  std::vector<std::string>
+      argv;  ///< instead of `python -m passnet.worker`, for tests; {fd_in}, {fd_out} as there
 };
 
-/// The worker process. Started by the first call, and anew by the next call after it failed; one request at a time.
+/// The worker process. Started by the first call, and anew by the next call after it failed; one request at a
+/// time.
 class ProcessWorker final : public Worker {
  public:
   explicit ProcessWorker(WorkerOptions options = {});

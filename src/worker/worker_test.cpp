@@ -196,7 +196,8 @@ TEST(UnpackWorkerFiles, WritesThePackageOnceAndRepairsIt) {
 
 TEST(UnpackWorkerFiles, EmbeddedFilesAreThoseOfTheSourceTree) {
   for (const auto& file : embedded::python_files()) {
-    EXPECT_EQ(*real_files().read(join_path(PASSNET_SOURCE_DIR "/python", file.path)), file.content) << file.path;
+    EXPECT_EQ(*real_files().read(join_path(PASSNET_SOURCE_DIR "/python", file.path)), file.content)
+        << file.path;
   }
 }
 
@@ -229,7 +230,8 @@ TEST(Recording, IsAnsweredFromAsItWasRecorded) {
   MemoryFiles files;
   ASSERT_TRUE(files.make_directory("/rec").ok());
   FakeWorker fake;
-  RecordingWorker recorder(fake, files, "/rec/calls.jsonl", {{"/here", "$ROOT"}, {"/here/samples", "$SAMPLES"}});
+  RecordingWorker recorder(fake, files, "/rec/calls.jsonl",
+                           {{"/here", "$ROOT"}, {"/here/samples", "$SAMPLES"}});
   WorkerRequest request;
   request.cmd = "capture";
   request.arguments = {{"path", "/here/samples/a"}, {"device", "cpu"}};
@@ -240,7 +242,8 @@ TEST(Recording, IsAnsweredFromAsItWasRecorded) {
   EXPECT_EQ(files.files().at("/rec/calls.jsonl").find("/here"), std::string::npos);
 
   auto replayer =
-      ReplayingWorker::open(files, "/rec/calls.jsonl", {{"/there", "$ROOT"}, {"/there/data", "$SAMPLES"}}).value();
+      ReplayingWorker::open(files, "/rec/calls.jsonl", {{"/there", "$ROOT"}, {"/there/data", "$SAMPLES"}})
+          .value();
   request.arguments = {{"device", "cpu"}, {"path", "/there/data/a"}};  // another order of the keys
   int events = 0;
   request.on_event = [&](const Json& event) { events += event["done"].get<int>(); };
@@ -256,7 +259,8 @@ TEST(Recording, IsAnsweredFromAsItWasRecorded) {
 }
 
 TEST(Recording, ACallThatWasNotRecordedIsNamed) {
-  MemoryFiles files(std::map<std::string, std::string>{{"/r", R"({"request":{"cmd":"versions"},"reply":{"a":1}})"}});
+  MemoryFiles files(
+      std::map<std::string, std::string>{{"/r", R"({"request":{"cmd":"versions"},"reply":{"a":1}})"}});
   auto replayer = ReplayingWorker::open(files, "/r").value();
   WorkerRequest request;
   request.cmd = "versions";
