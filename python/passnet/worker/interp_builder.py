@@ -124,12 +124,16 @@ class BatchedBuilder(InterpreterBuilder):
   def create_masked_store(self, ptrs, value, mask, cache_modifier, eviction_policy):
     self.memory.store(ptrs.data, value.data, None if mask is None else mask.data, _get_np_dtype(ptrs.get_element_ty()))
 
+  def _every_program(self, shape):
+    """An atomic happens once per program, also where all programs say the same."""
+    return (len(self.programs[0]),) + tuple(shape[1:])
+
   def create_atomic_rmw(self, rmwOp, ptr, val, mask, sem, scope):
     if _elem(val.dtype) == tl.bfloat16:
       raise Unsupported("atomics on bf16")
     if self.memory.undo is not None:
       raise NeedSerial
-    shape = np.broadcast_shapes(ptr.data.shape, val.data.shape, mask.data.shape)
+    shape = self._every_program(np.broadcast_shapes(ptr.data.shape, val.data.shape, mask.data.shape))
     pointers, values, active = (np.ascontiguousarray(np.broadcast_to(h.data, shape)) for h in (ptr, val, mask))
     self.memory.check(pointers, active, val.data.dtype.itemsize, "atomic")
     old = _native.atomic_rmw(self.ir_rmw_op_to_interpreter_rmw_op[rmwOp], pointers, values, active, self.ir_sem_to_interpreter_sem[sem])
@@ -138,7 +142,7 @@ class BatchedBuilder(InterpreterBuilder):
   def create_atomic_cas(self, ptr, cmp, val, sem, scope):
     if self.memory.undo is not None:
       raise NeedSerial
-    shape = np.broadcast_shapes(ptr.data.shape, cmp.data.shape, val.data.shape)
+    shape = self._every_program(np.broadcast_shapes(ptr.data.shape, cmp.data.shape, val.data.shape))
     pointers, compare, values = (np.ascontiguousarray(np.broadcast_to(h.data, shape)) for h in (ptr, cmp, val))
     self.memory.check(pointers, None, val.data.dtype.itemsize, "atomic")
     return TensorHandle(_native.atomic_cas(pointers, compare, values, self.ir_sem_to_interpreter_sem[sem]), cmp.dtype.scalar)

@@ -86,7 +86,7 @@ class LanguagePatches:
     tensors = input if isinstance(input, tuple) else (input,)
     axis = axis.value if isinstance(axis, tl.constexpr) else axis
     rank = len(tensors[0].shape)
-    arrays = [t.handle.data for t in tensors]
+    arrays = _same_batch([t.handle.data for t in tensors])
     if axis is None:
       arrays = [a.reshape(a.shape[0], -1) for a in arrays]
       at = 1
@@ -102,10 +102,10 @@ class LanguagePatches:
     tensors = input if isinstance(input, tuple) else (input,)
     rank = len(tensors[0].shape)
     at = (axis + rank if axis < 0 else axis) + 1
-    arrays = [np.moveaxis(t.handle.data, at, 0) for t in tensors]
+    arrays = [np.moveaxis(a, at, 0) for a in _same_batch([t.handle.data for t in tensors])]
     if reverse:
       arrays = [a[::-1] for a in arrays]
-    outs = [np.empty_like(a) for a in arrays]
+    outs = [np.empty(a.shape, a.dtype) for a in arrays]
     state = [a[0] for a in arrays]
     for o, s in zip(outs, state):
       o[0] = s
@@ -117,6 +117,11 @@ class LanguagePatches:
       outs = [o[::-1] for o in outs]
     result = tuple(_tensor(np.moveaxis(o, 0, at), t.dtype) for o, t in zip(outs, tensors))
     return result if isinstance(input, tuple) else result[0]
+
+
+def _same_batch(arrays):
+  n = max(a.shape[0] for a in arrays)
+  return [np.broadcast_to(a, (n,) + a.shape[1:]) for a in arrays]
 
 
 def _tensor(data, dtype):
