@@ -1,6 +1,9 @@
 #include "codegen/emit.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 
@@ -26,6 +29,14 @@ std::string identifier(const std::string& text) {
   return out;
 }
 
+// The shortest literal that a reader of the type takes for this value.
+std::string float_literal(double v, DType t) {
+  if (t != DType::kFloat32 || !std::isfinite(v)) return python_float(v);
+  char digits[64];
+  const auto end = std::to_chars(digits, digits + sizeof digits, static_cast<float>(v)).ptr;
+  return python_float(std::strtod(std::string(digits, end).c_str(), nullptr));
+}
+
 bool is_half(DType t) { return t == DType::kFloat16 || t == DType::kBFloat16; }
 
 std::string pointer_dtype(DType t) {
@@ -45,6 +56,7 @@ std::string pointer_dtype(DType t) {
 
 struct Scope {
   uint64_t bound = 0;  // loop variables that have a value here
+  std::string head;    // the line that opens it
   int indent = 1;
   std::vector<std::string> lines;
   std::map<ValueId, std::string> values;
@@ -250,13 +262,13 @@ void Emitter::open(const IterVar& v) {
   s.indent = scopes_.back().indent + 1;
   const std::string n = hoist("N", v.extent);
   if (v.role == IterVar::Role::kSerial) {
-    line(scopes_.size() - 1, fmt::format("for {}_at in tl.static_range({}):", v.name, n));
+    s.head = fmt::format("for {}_at in tl.static_range({}):", v.name, n);
     scopes_.push_back(std::move(s));
     line(scopes_.size() - 1, fmt::format("{} = tl.full([], {}_at, {})", v.name, v.name, wide_ ? "tl.int64" : "tl.int32"));
     return;
   }
   const std::string& block = block_text_[v.id];
-  line(scopes_.size() - 1, fmt::format("for {}_at in range(0, {}, {}):", v.name, n, block));
+  s.head = fmt::format("for {}_at in range(0, {}, {}):", v.name, n, block);
   scopes_.push_back(std::move(s));
   line(scopes_.size() - 1, fmt::format("{} = {}_at + tl.arange(0, {})[None, :]", v.name, v.name, block));
   if (v.masked()) line(scopes_.size() - 1, fmt::format("{}_in = {} < {}", v.name, v.name, n));
@@ -265,6 +277,8 @@ void Emitter::open(const IterVar& v) {
 void Emitter::close() {
   Scope inner = std::move(scopes_.back());
   scopes_.pop_back();
+  // Written only now: what the loop does not change has meanwhile gone before it.
+  line(scopes_.size() - 1, inner.head);
   auto& lines = scopes_.back().lines;
   lines.insert(lines.end(), inner.lines.begin(), inner.lines.end());
 }
@@ -360,7 +374,7 @@ std::string Emitter::constant(const ValueNode& n, bool bare) {
   std::string literal;
   if (is_floating(n.type)) {
     const double a = std::abs(n.value);
-    literal = a <= 1.7976931348623157e308 ? python_float(n.value) : fmt::format("float(\"{}\")", python_float(n.value));
+    literal = a <= 1.7976931348623157e308 ? float_literal(n.value, n.type) : fmt::format("float(\"{}\")", python_float(n.value));
     // Triton reads a float literal as float32 only in this range.
     const bool plain = n.value == 0 || !(a <= 1.7976931348623157e308) || (a >= 1.1754943508222875e-38 && a <= 3.4028234663852886e38);
     bare = bare && n.type == DType::kFloat32 && plain;
@@ -443,7 +457,8 @@ Result<std::string> Emitter::call(ValueId v) {
     if (arg.kind == ValueNode::Kind::kConst) {
       if (counted && arg.type == DType::kInt64) {
         // A bound that an index is compared with changes with the sizes.
-        args.push_back(arg.int_value < 0 ? "(-" + hoist("L", -arg.int_value) + ")" : hoist("L", arg.int_value));
+        args.push_back(arg.int_value == 0 ? "0" : arg.int_value < 0 ? "(-" + hoist("L", -arg.int_value) + ")"
+                                                                    : hoist("L", arg.int_value));
       } else {
         args.push_back(constant(arg, fixed));
       }
@@ -480,7 +495,7 @@ Result<std::string> Emitter::expression(ValueId v) {
           sides.push_back(std::move(text));
         }
       }
-      return fmt::format("tl.where({}, {}, {})", c, sides[0], sides[1]);
+      return fmt::format("tl.where({}, {}, {})", without_parentheses(c), without_parentheses(sides[0]), without_parentheses(sides[1]));
     }
     default: return internal_error("codegen.emit", "a value of no kind");
   }
@@ -554,7 +569,7 @@ Status Emitter::reduction(ValueId v) {
   if ((body_deps & IndexPool::bit(var->id)) == 0) {
     body = fmt::format("tl.broadcast_to({}, {})", body, shape_of(body_deps | IndexPool::bit(var->id)));
   }
-  if (var->masked()) body = fmt::format("tl.where({}_in, {}, {})", var->name, body, identity(n.op, b.type));
+  if (var->masked()) body = fmt::format("tl.where({}_in, {}, {})", var->name, without_parentheses(body), identity(n.op, b.type));
   const std::string out = name(graph_.hint(v) != nullptr ? *graph_.hint(v) : std::string(name_of(n.op)));
   if (n.op == ReduceOp::kArgMax || n.op == ReduceOp::kArgMin) {
     const std::string at = name("at");
@@ -615,7 +630,7 @@ Status Emitter::loop(ValueId v, const IterVar& var) {
     PN_TRY(std::string body, value(n.args[0]));
     if (is_half(t)) body = fmt::format("{}.to(tl.float32)", body);
     const bool masked = lane && var.masked();
-    if (masked) body = fmt::format("tl.where({}_in, {}, {})", var.name, body, identity(n.op, t));
+    if (masked) body = fmt::format("tl.where({}_in, {}, {})", var.name, without_parentheses(body), identity(n.op, t));
     if (n.op == ReduceOp::kArgMax || n.op == ReduceOp::kArgMin) {
       const char* fn = n.op == ReduceOp::kArgMax ? "_max_at" : "_min_at";
       need(fn);
@@ -657,7 +672,7 @@ Status Emitter::stores(uint64_t loop_bit) {
     const std::string& p = pointers_.at(-1 - static_cast<int32_t>(k));
     const std::string address = offset == "0" ? p : fmt::format("{} + {}", p, offset);
     const std::string mask = lanes_in(pool_.deps(s.offset));
-    std::string stored = text;
+    const std::string stored = without_parentheses(text);
     // A single element out of a tile of one.
     const bool scalar = pool_.deps(s.offset) == 0;
     const size_t at = scopes_.size() - 1;

@@ -4,7 +4,34 @@
 
 namespace passnet::codegen {
 
-Result<FnText> fn_text(Fn fn, DType type, const std::vector<std::string>& args) {
+std::string without_parentheses(std::string text) {
+  if (text.size() < 2 || text.front() != '(') return text;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (depth == 0) return i + 1 == text.size() ? text.substr(1, text.size() - 2) : text;
+  }
+  return text;
+}
+
+namespace {
+
+bool is_infix(Fn fn) {
+  switch (fn) {
+    case Fn::kAdd: case Fn::kSub: case Fn::kMul: case Fn::kTruncDiv: case Fn::kNeg: case Fn::kLt: case Fn::kLe: case Fn::kGt:
+    case Fn::kGe: case Fn::kEq: case Fn::kNe: case Fn::kIsNan: case Fn::kAnd: case Fn::kOr: case Fn::kXor: case Fn::kNot:
+    case Fn::kShl: case Fn::kShr:
+      return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Result<FnText> fn_text(Fn fn, DType type, std::vector<std::string> args) {
+  if (!is_infix(fn) && (fn != Fn::kDiv || type == DType::kFloat32)) {
+    for (std::string& arg : args) arg = without_parentheses(std::move(arg));
+  }
   const std::string& a = args[0];
   const std::string b = args.size() > 1 ? args[1] : "";
   const bool real = is_floating(type);

@@ -16,6 +16,9 @@ struct FnText {
 
 // Triton source of a function of the array IR on operands of `type`, exact as the IR says: IEEE division and square
 // root, libdevice's transcendental functions, no contraction. Operands are names or parenthesised expressions.
-Result<FnText> fn_text(Fn fn, DType type, const std::vector<std::string>& args);
+Result<FnText> fn_text(Fn fn, DType type, std::vector<std::string> args);
+
+// The text without parentheses around the whole, for where commas or brackets delimit it.
+std::string without_parentheses(std::string text);
 
 }  // namespace passnet::codegen

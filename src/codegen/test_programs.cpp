@@ -1,0 +1,317 @@
+#include "codegen/test_programs.h"
+
+#include <fmt/format.h>
+#include <numeric>
+
+namespace passnet::codegen {
+
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+TensorMeta tensor(Shape shape, DType dtype) {
+  TensorMeta t;
+  t.stride = contiguous_strides(shape);
+  t.shape = std::move(shape);
+  t.dtype = dtype;
+  return t;
+}
+
+struct Builder {
+  Program p;
+  std::vector<ExprId> at;  // index of the array being defined
+
+  ArrayId input(const TensorMeta& t, const char* name) { return p.add_input(t, name); }
+  void over(const Shape& shape) {
+    at.clear();
+    for (size_t i = 0; i < shape.size(); ++i) at.push_back(p.index(static_cast<int>(i), shape[i]));
+  }
+  E read(ArrayId a, std::vector<ExprId> index) {
+    const ExprId r = p.read(a, std::move(index));
+    return E{&p, r}.cast(opmath(p.expr(r).type));
+  }
+  E read(ArrayId a) { return read(a, at); }
+  E f(double v) { return {&p, p.real(v, DType::kFloat32)}; }
+  ArrayId map(const Shape& shape, DType dtype, E e, const char* label) {
+    return p.add_map(shape, dtype, e.cast(dtype).id, label);
+  }
+  Program done(std::vector<ArrayId> outputs, std::vector<TensorMeta> metas = {}) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      p.output_metas.push_back(i < metas.size() ? metas[i] : tensor(p.array(outputs[i]).shape, p.array(outputs[i]).dtype));
+    }
+    p.outputs = std::move(outputs);
+    return std::move(p);
+  }
+};
+
+PassEntry entry(Program program, const std::string& where) {
+  PassEntry e;
+  for (const TensorMeta& t : program.inputs()) {
+    Binding b;
+    b.tensor = t;
+    e.bindings.push_back(b);
+  }
+  e.program = std::move(program);
+  e.where = where;
+  return e;
+}
+
+template <class Make>
+PassSpec pass(const char* name, const char* route, const char* pattern, const Make& make) {
+  PassSpec s;
+  s.name = name;
+  s.route = route;
+  s.key = route;
+  Result<Graph> g = read_graph(pattern);
+  if (g.ok()) s.pattern = std::move(g).value();
+  for (const DType t : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    s.entries.push_back(entry(make(t), std::string(name_of(t))));
+  }
+  return s;
+}
+
+Program gelu(DType t) {
+  Builder b;
+  const Shape shape{2, 37, 64};
+  const ArrayId x = b.input(tensor(shape, t), "x");
+  b.over(shape);
+  const E v = b.read(x);
+  const ArrayId y = b.map(shape, t, v * 0.5 * (1.0 + call(Fn::kErf, v * 0.7071067811865476)), "gelu");
+  return b.done({y});
+}
+
+// add, layer_norm over the last axis, permute(0, 2, 1), contiguous
+Program add_layer_norm_permute(DType t, int64_t rows, int64_t c) {
+  Builder b;
+  const Shape shape{2, rows, c};
+  const ArrayId x = b.input(tensor(shape, t), "x"), y = b.input(tensor(shape, t), "y");
+  const ArrayId w = b.input(tensor({c}, t), "w"), bias = b.input(tensor({c}, t), "b");
+  b.over(shape);
+  const ArrayId sum = b.map(shape, t, b.read(x) + b.read(y), "add");
+  const Shape row{2, rows};
+  b.over(row);
+  std::vector<ExprId> inner{b.at[0], b.at[1], b.p.reduce_index(0, c)};
+  const ArrayId total = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {c}, b.read(sum, inner).id, "layer_norm.sum");
+  const ArrayId mean = b.map(row, DType::kFloat32, b.read(total) / static_cast<double>(c), "layer_norm.mean");
+  b.over(row);
+  const E d = b.read(sum, inner) - b.read(mean);
+  const ArrayId squares = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {c}, (d * d).id, "layer_norm.squares");
+  const ArrayId rstd = b.map(row, DType::kFloat32, call(Fn::kRsqrt, b.read(squares) / static_cast<double>(c) + 1e-5), "layer_norm.rstd");
+  b.over(shape);
+  const std::vector<ExprId> at{b.at[0], b.at[1]};
+  const ArrayId norm = b.map(shape, t, (b.read(sum) - b.read(mean, at)) * b.read(rstd, at) * b.read(w, {b.at[2]}) + b.read(bias, {b.at[2]}), "layer_norm");
+  const Shape swapped{2, c, rows};
+  b.over(swapped);
+  const ArrayId out = b.map(swapped, t, E{&b.p, b.p.read(norm, {b.at[0], b.at[2], b.at[1]})}, "contiguous");
+  return b.done({out});
+}
+
+Program batch_norm_silu(DType t) {
+  Builder b;
+  const Shape shape{2, 12, 7, 9};
+  const ArrayId x = b.input(tensor(shape, t), "x");
+  const ArrayId mean = b.input(tensor({12}, t), "mean"), var = b.input(tensor({12}, t), "var");
+  const ArrayId w = b.input(tensor({12}, t), "w"), bias = b.input(tensor({12}, t), "b");
+  b.over(shape);
+  const std::vector<ExprId> c{b.at[1]};
+  const E invstd = 1.0 / call(Fn::kSqrt, b.read(var, c) + 1e-5);
+  const ArrayId n = b.map(shape, t, b.read(w, c) * (b.read(x) - b.read(mean, c)) * invstd + b.read(bias, c), "batch_norm");
+  b.over(shape);
+  const E v = b.read(n);
+  return b.done({b.map(shape, t, v / (1.0 + call(Fn::kExp, -v)), "silu")});
+}
+
+// softmax(x.view(6, 33, 70) + mask, -1)
+Program masked_softmax(DType t, int64_t cols) {
+  Builder b;
+  const Shape four{2, 3, 33, cols}, three{6, 33, cols};
+  const ArrayId x = b.input(tensor(four, t), "x"), m = b.input(tensor({2, 1, 33, cols}, t), "mask");
+  b.over(four);
+  const ArrayId sum = b.map(four, t, b.read(x) + b.read(m, {b.at[0], b.p.integer(0), b.at[2], b.at[3]}), "add");
+  b.over(three);
+  const ExprId n3 = b.p.integer(3);
+  const ArrayId view = b.map(three, t, E{&b.p, b.p.read(sum, {b.p.call(Fn::kFloorDiv, {b.at[0], n3}), b.p.call(Fn::kMod, {b.at[0], n3}), b.at[1], b.at[2]})}, "view");
+  const Shape row{6, 33};
+  b.over(row);
+  const std::vector<ExprId> inner{b.at[0], b.at[1], b.p.reduce_index(0, cols)};
+  const ArrayId top = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kMax, {cols}, b.read(view, inner).id, "softmax.max");
+  const ArrayId total = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {cols}, call(Fn::kExp, b.read(view, inner) - b.read(top)).id, "softmax.sum");
+  b.over(three);
+  const std::vector<ExprId> at{b.at[0], b.at[1]};
+  return b.done({b.map(three, t, call(Fn::kExp, b.read(view) - b.read(top, at)) / b.read(total, at), "softmax")});
+}
+
+// cat((sigmoid(x) * x, y), 1)
+Program silu_cat(DType t) {
+  Builder b;
+  const Shape sx{2, 5, 12}, sy{2, 3, 12}, so{2, 8, 12};
+  const ArrayId x = b.input(tensor(sx, t), "x"), y = b.input(tensor(sy, t), "y");
+  b.over(sx);
+  const ArrayId gate = b.map(sx, t, 1.0 / (1.0 + call(Fn::kExp, -b.read(x))), "sigmoid");
+  const ArrayId prod = b.map(sx, t, b.read(x) * b.read(gate), "mul");
+  b.over(so);
+  const ExprId five = b.p.integer(5);
+  const E c{&b.p, b.p.call(Fn::kLt, {b.at[1], five})};
+  const E left{&b.p, b.p.read(prod, b.at)};
+  const E right{&b.p, b.p.read(y, {b.at[0], b.p.call(Fn::kSub, {b.at[1], five}), b.at[2]})};
+  return b.done({b.map(so, t, select(c, left, right), "cat")});
+}
+
+// x[2, 4, 48, 40].permute(0, 3, 1, 2).contiguous() + 1
+Program permuted_copy(DType t) {
+  Builder b;
+  const Shape sx{2, 16, 48, 40}, so{2, 40, 16, 48};
+  const ArrayId x = b.input(tensor(sx, t), "x");
+  b.over(so);
+  return b.done({b.map(so, t, b.read(x, {b.at[0], b.at[2], b.at[3], b.at[1]}) + 1.0, "add")});
+}
+
+// The same, where eager keeps the argument's layout: the result is a permuted dense tensor.
+Program kept_layout(DType t) {
+  Builder b;
+  const Shape sx{2, 16, 6, 40}, so{2, 40, 16, 6};
+  const ArrayId x = b.input(tensor(sx, t), "x");
+  b.over(so);
+  TensorMeta out = tensor(so, t);
+  out.stride = Shape{16 * 6 * 40, 1, 6 * 40, 40};
+  return b.done({b.map(so, t, b.read(x, {b.at[0], b.at[2], b.at[3], b.at[1]}) * 2.0, "mul")}, {out});
+}
+
+// x * sigmoid(w2 @ relu(w1 @ mean(x, (2, 3)))): three reductions at three places, two of them in memory.
+Program squeeze_excite(DType t) {
+  Builder b;
+  const int64_t c = 24, j = 9;
+  const Shape sx{2, c, 10, 11};
+  const ArrayId x = b.input(tensor(sx, t), "x"), w1 = b.input(tensor({j, c}, t), "w1"), w2 = b.input(tensor({c, j}, t), "w2");
+  b.over({2, c});
+  const ArrayId total = b.p.add_reduce({2, c}, DType::kFloat32, ReduceOp::kSum, {10, 11},
+                                       b.read(x, {b.at[0], b.at[1], b.p.reduce_index(0, 10), b.p.reduce_index(1, 11)}).id, "mean.sum");
+  const ArrayId mean = b.map({2, c}, t, b.read(total) / 110.0, "mean");
+  b.over({2, j});
+  const ExprId k = b.p.reduce_index(0, c);
+  const ArrayId h = b.p.add_reduce({2, j}, DType::kFloat32, ReduceOp::kSum, {c}, (b.read(mean, {b.at[0], k}) * b.read(w1, {b.at[1], k})).id, "linear.sum");
+  const ArrayId act = b.map({2, j}, t, call(Fn::kMax, b.read(h), b.f(0.0)), "relu");
+  b.over({2, c});
+  const ExprId l = b.p.reduce_index(0, j);
+  const ArrayId g = b.p.add_reduce({2, c}, DType::kFloat32, ReduceOp::kSum, {j}, (b.read(act, {b.at[0], l}) * b.read(w2, {b.at[1], l})).id, "linear_1.sum");
+  const ArrayId gate = b.map({2, c}, t, 1.0 / (1.0 + call(Fn::kExp, -b.read(g))), "sigmoid");
+  b.over(sx);
+  return b.done({b.map(sx, t, b.read(x) * b.read(gate, {b.at[0], b.at[1]}), "mul")});
+}
+
+// max_pool2d(x, 3, 1, 1)
+Program max_pool(DType t) {
+  Builder b;
+  const Shape s{2, 3, 9, 10};
+  const ArrayId x = b.input(tensor(s, t), "x");
+  b.over(s);
+  const E r{&b.p, b.p.reduce_index(0, 3)}, q{&b.p, b.p.reduce_index(1, 3)};
+  const auto shifted = [&](size_t axis, E by) { return b.p.call(Fn::kSub, {b.p.call(Fn::kAdd, {b.at[axis], by.id}), b.p.integer(1)}); };
+  const ExprId row = shifted(2, r), col = shifted(3, q), zero = b.p.integer(0);
+  const auto both = [&](ExprId m, ExprId n) { return b.p.call(Fn::kAnd, {m, n}); };
+  const ExprId inside = both(both(b.p.call(Fn::kGe, {row, zero}), b.p.call(Fn::kLt, {row, b.p.integer(9)})),
+                             both(b.p.call(Fn::kGe, {col, zero}), b.p.call(Fn::kLt, {col, b.p.integer(10)})));
+  const E v = select(E{&b.p, inside}, b.read(x, {b.at[0], b.at[1], row, col}), b.f(-std::numeric_limits<double>::infinity()));
+  const ArrayId m = b.p.add_reduce(s, DType::kFloat32, ReduceOp::kMax, {3, 3}, v.id, "max_pool2d.max");
+  b.over(s);
+  return b.done({b.map(s, t, b.read(m), "max_pool2d")});
+}
+
+// x.mean(1) over 200 rows: folded across what is contiguous.
+Program column_mean(DType t) {
+  Builder b;
+  const Shape s{3, 200, 40};
+  const ArrayId x = b.input(tensor(s, t), "x");
+  b.over({3, 40});
+  const ArrayId total = b.p.add_reduce({3, 40}, DType::kFloat32, ReduceOp::kSum, {200},
+                                       b.read(x, {b.at[0], b.p.reduce_index(0, 200), b.at[1]}).id, "mean.sum");
+  return b.done({b.map({3, 40}, t, b.read(total) / 200.0, "mean")});
+}
+
+// group_norm without affine: groups of 4 channels
+Program group_norm(DType t) {
+  Builder b;
+  const Shape s{2, 12, 5, 6};
+  const ArrayId x = b.input(tensor(s, t), "x");
+  b.over({2, 3});
+  const ExprId ch = b.p.call(Fn::kAdd, {b.p.call(Fn::kMul, {b.at[1], b.p.integer(4)}), b.p.reduce_index(0, 4)});
+  const std::vector<ExprId> inner{b.at[0], ch, b.p.reduce_index(1, 5), b.p.reduce_index(2, 6)};
+  const ArrayId total = b.p.add_reduce({2, 3}, DType::kFloat32, ReduceOp::kSum, {4, 5, 6}, b.read(x, inner).id, "group_norm.sum");
+  const ArrayId mean = b.map({2, 3}, DType::kFloat32, b.read(total) / 120.0, "group_norm.mean");
+  const E d = b.read(x, inner) - b.read(mean);
+  const ArrayId squares = b.p.add_reduce({2, 3}, DType::kFloat32, ReduceOp::kSum, {4, 5, 6}, (d * d).id, "group_norm.squares");
+  const ArrayId rstd = b.map({2, 3}, DType::kFloat32, call(Fn::kRsqrt, b.read(squares) / 120.0 + 1e-5), "group_norm.rstd");
+  b.over(s);
+  const std::vector<ExprId> at{b.at[0], b.p.call(Fn::kFloorDiv, {b.at[1], b.p.integer(4)})};
+  return b.done({b.map(s, t, (b.read(x) - b.read(mean, at)) * b.read(rstd, at), "group_norm")});
+}
+
+// embedding(ids, w) + x, with ids of 64 bits
+Program embedding_add(DType t) {
+  Builder b;
+  const Shape s{2, 6, 20};
+  const ArrayId ids = b.input(tensor({2, 6}, DType::kInt64), "ids"), w = b.input(tensor({50, 20}, t), "w"), x = b.input(tensor(s, t), "x");
+  b.over(s);
+  const ExprId row = b.p.read(ids, {b.at[0], b.at[1]});
+  return b.done({b.map(s, t, b.read(w, {row, b.at[2]}) + b.read(x), "add")});
+}
+
+// argmax over the last axis
+Program argmax(DType t) {
+  Builder b;
+  const ArrayId x = b.input(tensor({7, 45}, t), "x");
+  b.over({7});
+  return b.done({b.p.add_reduce({7}, DType::kInt64, ReduceOp::kArgMax, {45}, b.read(x, {b.at[0], b.p.reduce_index(0, 45)}).id, "argmax")});
+}
+
+// chunk(2, 1) of relu, both halves kept
+Program relu_chunk(DType t) {
+  Builder b;
+  const Shape s{3, 8, 10}, half{3, 4, 10};
+  const ArrayId x = b.input(tensor(s, t), "x");
+  b.over(s);
+  const ArrayId r = b.map(s, t, call(Fn::kMax, b.read(x), b.f(0.0)), "relu");
+  b.over(half);
+  const ArrayId first = b.map(half, t, E{&b.p, b.p.read(r, b.at)}, "chunk");
+  const ArrayId second = b.map(half, t, E{&b.p, b.p.read(r, {b.at[0], b.p.call(Fn::kAdd, {b.at[1], b.p.integer(4)}), b.at[2]})}, "chunk");
+  return b.done({first, second});
+}
+
+}  // namespace
+
+std::vector<PassSpec> test_passes() {
+  std::vector<PassSpec> out;
+  constexpr const char* kUnary = "%x = placeholder\n%r = call_function torch.nn.functional.gelu(%x)\noutput (%r)\n";
+  constexpr const char* kTwo = "%x = placeholder\n%y = placeholder\n%r = call_function operator.add(%x, %y)\noutput (%r)\n";
+  constexpr const char* kThree =
+      "%x = placeholder\n%y = placeholder\n%z = placeholder\n%a = call_function operator.add(%x, %y)\n"
+      "%r = call_function operator.mul(%a, %z)\noutput (%r)\n";
+  constexpr const char* kNorm =
+      "%x = placeholder\n%y = placeholder\n%w = placeholder\n%b = placeholder\n%add = call_function operator.add(%x, %y)\n"
+      "%ln = call_function torch.nn.functional.layer_norm(%add, (96,), %w, %b, 1e-05)\n"
+      "%p = call_method permute(%ln, 0, 2, 1)\n%c = call_method contiguous(%p)\noutput (%c)\n";
+  constexpr const char* kBatchNorm =
+      "%x = placeholder\n%mean = placeholder\n%var = placeholder\n%w = placeholder\n%b = placeholder\n"
+      "%bn = call_function torch.nn.functional.batch_norm(%x, %mean, %var, %w, %b, False, 0.1, 1e-05)\n"
+      "%r = call_function torch.nn.functional.silu(%bn, inplace=False)\noutput (%r)\n";
+  out.push_back(pass("FuseGelu", "gelu", kUnary, gelu));
+  out.push_back(pass("FuseAddLayerNormPermute", "add_layer_norm_permute", kNorm, [](DType t) { return add_layer_norm_permute(t, 50, 96); }));
+  out.push_back(pass("FuseLongLayerNorm", "long_layer_norm", kNorm, [](DType t) { return add_layer_norm_permute(t, 3, 1100); }));
+  out.push_back(pass("FuseBatchNormSilu", "batch_norm_silu", kBatchNorm, batch_norm_silu));
+  out.push_back(pass("FuseMaskedSoftmax", "masked_softmax", kTwo, [](DType t) { return masked_softmax(t, 70); }));
+  out.push_back(pass("FuseLoopedSoftmax", "looped_softmax", kTwo, [](DType t) { return masked_softmax(t, 17000); }));
+  out.push_back(pass("FuseSiluCat", "silu_cat", kTwo, silu_cat));
+  out.push_back(pass("FusePermutedCopy", "permuted_copy", kUnary, permuted_copy));
+  out.push_back(pass("FuseKeptLayout", "kept_layout", kUnary, kept_layout));
+  out.push_back(pass("FuseSqueezeExcite", "squeeze_excite", kThree, squeeze_excite));
+  out.push_back(pass("FuseMaxPool", "max_pool", kUnary, max_pool));
+  out.push_back(pass("FuseColumnMean", "column_mean", kUnary, column_mean));
+  out.push_back(pass("FuseGroupNorm", "group_norm", kUnary, group_norm));
+  out.push_back(pass("FuseEmbeddingAdd", "embedding_add", kThree, embedding_add));
+  out.push_back(pass("FuseArgmax", "argmax", kUnary, argmax));
+  out.push_back(pass("FuseReluChunk", "relu_chunk", kUnary, relu_chunk));
+  out.back().tuple_output = true;
+  return out;
+}
+
+}  // namespace passnet::codegen
