@@ -114,6 +114,9 @@ Result<Value> Interpreter::method_call(const Expr& e, const Value& object, std::
     if (known) return std::move(*known);
     if (method == "item" && items_.contains(node)) return items_.at(node);
     if (has(kValueMethods, method)) return graph_break(fmt::format("'.{}()'", method), e.span);
+    if (method == "__getitem__" && arguments.args.size() == 1) {
+      return subscript_of(e, object, arguments.args.front(), hint);
+    }
     if (method == "to") {
       for (Value& v : arguments.args) v = move_devices(v, true);
     }
@@ -223,7 +226,32 @@ Result<Value> Interpreter::global_call(const Expr& e, const std::string& target,
         .with_hint("Extracted graphs call torch and operator only; write the call with them.");
   }
   for (auto& [key, v] : arguments.kwargs) v = move_devices(v, key == "device");
+  if (const InlinedFunction* function = inlined_function(target)) {
+    PN_TRY(Arguments inner, inlined_arguments(e, *function, std::move(arguments)));
+    return emit(e, NodeOp::kCallFunction, std::string(function->inner), std::move(inner), hint);
+  }
   return emit(e, NodeOp::kCallFunction, canonical_function(target), std::move(arguments), hint);
+}
+
+Result<Interpreter::Arguments> Interpreter::inlined_arguments(const Expr& e, const InlinedFunction& function,
+                                                              Arguments arguments) {
+  const auto wrong = [&](std::string message) {
+    return error("capture.value", message, e.span).with_hint("Correct the call.");
+  };
+  Arguments out;
+  out.args = std::move(arguments.args);
+  if (out.args.size() > function.parameters.size()) return wrong(fmt::format("too many arguments for {}", function.name));
+  for (std::size_t i = out.args.size(); i < function.parameters.size(); ++i) {
+    const InlinedFunction::Parameter& p = function.parameters[i];
+    const Value* given = arguments.keyword(p.name);
+    if (given == nullptr && p.required) return wrong(fmt::format("{} lacks its argument '{}'", function.name, p.name));
+    out.args.push_back(given != nullptr ? *given : p.default_value);
+    if (given != nullptr) std::erase_if(arguments.kwargs, [&](const auto& pair) { return pair.first == p.name; });
+  }
+  if (!arguments.kwargs.empty()) {
+    return wrong(fmt::format("{} has no such argument '{}'", function.name, arguments.kwargs.front().first));
+  }
+  return out;
 }
 
 Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::string_view target,

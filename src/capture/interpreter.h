@@ -8,6 +8,7 @@
 
 #include "capture/capture.h"
 #include "capture/folding.h"
+#include "capture/targets.h"
 
 namespace passnet {
 
@@ -67,6 +68,8 @@ class Interpreter {
   Result<Value> global_call(const Expr& e, const std::string& target, Arguments arguments, const std::string& hint);
   // Functions computed here (slice, int, torch.device, torch.Size, math.sqrt): a value, or nothing for others.
   Result<std::optional<Value>> computed_call(const Expr& e, std::string_view target, const Arguments& arguments);
+  // The positional arguments of the call that an inlined function makes.
+  Result<Arguments> inlined_arguments(const Expr& e, const InlinedFunction& function, Arguments arguments);
   Value move_devices(const Value& v, bool direct) const;
 
   // ---- emit.cpp: nodes ----

@@ -94,6 +94,20 @@ std::string canonical_function(std::string_view dotted) {
   return std::string(lookup_or(kSameObject, dotted, dotted));
 }
 
+const InlinedFunction* inlined_function(std::string_view dotted) {
+  static const std::vector<InlinedFunction> kInlined = {
+      {"torch.nn.functional.pad",
+       "torch._C._nn.pad",
+       {{"input", true, {}}, {"pad", true, {}}, {"mode", false, Value::string("constant")}, {"value", false, {}}}},
+      {"torch.nn.functional.rms_norm",
+       "torch.rms_norm",
+       {{"input", true, {}}, {"normalized_shape", true, {}}, {"weight", false, {}}, {"eps", false, {}}}}};
+  for (const InlinedFunction& f : kInlined) {
+    if (f.name == dotted) return &f;
+  }
+  return nullptr;
+}
+
 bool returns_tuple(std::string_view target, bool has_dim) {
   const std::size_t dot = target.rfind('.');
   const std::string_view name = dot == std::string_view::npos ? target : target.substr(dot + 1);
