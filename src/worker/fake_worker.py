@@ -63,6 +63,9 @@ while True:
     elif mode == "other id":
         send({"v": 1, "id": number + 1, "ok": True})
         time.sleep(60)
+    elif mode == "unreadable":
+        send({"v": 1, "id": -1, "ok": False, "error": {"code": "frame.json", "message": "a frame holds no JSON"}})
+        time.sleep(60)
     elif mode == "no ok":
         send({"v": 1, "id": number})
         time.sleep(60)

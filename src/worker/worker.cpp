@@ -13,6 +13,8 @@ namespace passnet {
 namespace {
 
 constexpr std::size_t kShownOutput = 4000;
+/// The id of an answer to bytes that were no request.
+constexpr long long kNoRequest = -1;
 constexpr Duration kFarewell = std::chrono::seconds(3);
 
 constexpr std::array kFailures = {WorkerFailure::kStart, WorkerFailure::kTimeout, WorkerFailure::kDied,
@@ -24,6 +26,7 @@ Diagnostic with_outcome(Diagnostic diagnostic, WorkerFailure failure) {
 }
 
 std::string text_of(const Json& object, std::string_view key) {
+  if (!object.is_object()) return {};
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
@@ -204,6 +207,10 @@ Result<Json> ProcessWorker::call(const WorkerRequest& asked) {
   }
   while (true) {
     PN_TRY(Json answer, read_message(deadline, request));
+    if (const auto error = answer.find("error"); answer["id"] == kNoRequest && error != answer.end()) {
+      return broken(WorkerFailure::kProtocol, request,
+                    fmt::format("it could not read the request: {}", text_of(*error, "message")));
+    }
     if (answer["id"] != id) {
       return broken(WorkerFailure::kProtocol, request,
                     fmt::format("it has id {}, not {}", dump_json(answer["id"]), id));

@@ -126,7 +126,7 @@ TEST(ProcessWorker, TheDeadlineEndsTheProcess) {
 }
 
 TEST(ProcessWorker, WhatIsNoAnswerIsAFaultOfTheProtocol) {
-  for (const char* mode : {"garbage", "other id", "no ok"}) {
+  for (const char* mode : {"garbage", "other id", "no ok", "unreadable"}) {
     ProcessWorker worker(fake_options());
     const auto error = worker.call(asking(mode)).error();
     EXPECT_EQ(worker_failure(error), WorkerFailure::kProtocol) << mode;
