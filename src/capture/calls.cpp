@@ -6,6 +6,7 @@
 
 #include "capture/interpreter.h"
 #include "capture/targets.h"
+#include "ops/identities.h"
 
 namespace passnet {
 
@@ -230,7 +231,7 @@ Result<Value> Interpreter::global_call(const Expr& e, const std::string& target,
     PN_TRY(Arguments inner, inlined_arguments(e, *function, std::move(arguments)));
     return emit(e, NodeOp::kCallFunction, std::string(function->inner), std::move(inner), hint);
   }
-  return emit(e, NodeOp::kCallFunction, canonical_function(target), std::move(arguments), hint);
+  return emit(e, NodeOp::kCallFunction, std::string(canonical_target(target)), std::move(arguments), hint);
 }
 
 Result<Interpreter::Arguments> Interpreter::inlined_arguments(const Expr& e, const InlinedFunction& function,

@@ -13,6 +13,24 @@ void Interpreter::collect_outputs(const Value& v, std::vector<NodeId>& out) cons
   });
 }
 
+// Neighbours that switch grad mode off and on again (or the other way round) are dropped, as dynamo drops them. The
+// mode outside is on.
+void Interpreter::drop_grad_mode_pairs(std::vector<bool>& kept) const {
+  constexpr std::string_view kSwitch = "torch._C._set_grad_enabled";
+  const auto setting = [&](const Node& node) -> std::optional<bool> {
+    if (node.target != kSwitch || node.args.size() != 1 || node.args[0].kind() != Value::Kind::kBool) return std::nullopt;
+    return node.args[0].as_bool();
+  };
+  bool mode = true;
+  for (std::size_t i = 0; i + 1 < draft_.size(); ++i) {
+    if (!kept[i] || setting(draft_.node(static_cast<NodeId>(i))) != !mode) continue;
+    mode = !mode;
+    if (setting(draft_.node(static_cast<NodeId>(i + 1))) != !mode) continue;
+    mode = !mode;
+    kept[i] = kept[i + 1] = false;
+  }
+}
+
 Result<Captured> Interpreter::finish() {
   Captured out;
   out.findings = std::move(findings_);
@@ -26,9 +44,11 @@ Result<Captured> Interpreter::finish() {
   // A subscript that nothing reads is dropped, and what only dropped ones read.
   const std::size_t count = draft_.size();
   std::vector<bool> read(count, false), kept(count, true);
+  drop_grad_mode_pairs(kept);
   for (const NodeId id : outputs) read[static_cast<std::size_t>(id)] = true;
   bool computes = false;
   for (std::size_t i = count; i-- > 0;) {
+    if (!kept[i]) continue;
     const Node& node = draft_.node(static_cast<NodeId>(i));
     const bool subscript = node.op == NodeOp::kCallFunction && node.target == "operator.getitem";
     if (!read[i] && (subscript || node.op == NodeOp::kPlaceholder)) {

@@ -84,6 +84,7 @@ class Interpreter {
 
   // ---- finish.cpp ----
   Result<Captured> finish();
+  void drop_grad_mode_pairs(std::vector<bool>& kept) const;
   void collect_outputs(const Value& v, std::vector<NodeId>& out) const;
 
   Diagnostic error(std::string_view code, const std::string& message, const Span& span) const;

@@ -25,18 +25,6 @@ constexpr NamePair kInPlace[] = {
     {"&", "operator.iand"}, {"|", "operator.ior"}, {"^", "operator.ixor"}, {"<<", "operator.ilshift"},
     {">>", "operator.irshift"}};
 
-constexpr NamePair kSameObject[] = {
-    {"torch._C._nn.linear", "torch.nn.functional.linear"},
-    {"torch._C._nn.gelu", "torch.nn.functional.gelu"},
-    {"torch._C._nn.scaled_dot_product_attention", "torch.nn.functional.scaled_dot_product_attention"},
-    {"torch._C._nn.avg_pool2d", "torch.nn.functional.avg_pool2d"},
-    {"torch._C._nn.one_hot", "torch.nn.functional.one_hot"},
-    {"torch._C._nn.softplus", "torch.nn.functional.softplus"},
-    {"torch.functional.einsum", "torch.einsum"},
-    {"torch.functional.split", "torch.split"},
-    {"torch.functional.norm", "torch.norm"},
-    {"torch.functional.meshgrid", "torch.meshgrid"}};
-
 // By the last component of the name: functions and methods alike.
 constexpr std::string_view kTuples[] = {
     "chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "unsafe_chunk", "unsafe_split",
@@ -58,11 +46,6 @@ std::string_view lookup(const auto& table, std::string_view key) {
     if (from == key) return to;
   }
   return {};
-}
-
-std::string_view lookup_or(const auto& table, std::string_view key, std::string_view fallback) {
-  const std::string_view found = lookup(table, key);
-  return found.empty() ? fallback : found;
 }
 
 bool contains(const auto& table, std::string_view key) {
@@ -88,10 +71,6 @@ std::optional<Value> constant_global(std::string_view dotted) {
   if (contains(kMemoryFormats, name)) return Value::constant(Value::Kind::kMemoryFormat, std::string(dotted));
   if (contains(kLayouts, name)) return Value::constant(Value::Kind::kLayout, std::string(dotted));
   return std::nullopt;
-}
-
-std::string canonical_function(std::string_view dotted) {
-  return std::string(lookup_or(kSameObject, dotted, dotted));
 }
 
 const InlinedFunction* inlined_function(std::string_view dotted) {

@@ -13,9 +13,6 @@ namespace passnet {
 // Nothing for names that may only be called.
 std::optional<Value> constant_global(std::string_view dotted);
 
-// The one name of the function that `dotted` names: several names may stand for one object.
-std::string canonical_function(std::string_view dotted);
-
 // A Python function of torch that dynamo traces into: the call that it makes, its parameters in order, all of which
 // become positional arguments, with their defaults. Null for functions that stay one node.
 struct InlinedFunction {

@@ -150,7 +150,8 @@ Result<VariantFiles> read_variant(FileSystem& files, const std::string& dir, con
   }
   auto source = std::make_shared<const SourceBuffer>(std::move(model_text).value());
   PN_TRY(pysrc::Module model, pysrc::parse_module(source));
-  std::vector<TensorSpec> tensors;
+  VariantFiles out{std::move(source), std::move(model), {}, true, {}};
+  std::vector<TensorSpec>& tensors = out.tensors;
   for (const char* file : {"input_meta.py", "weight_meta.py"}) {
     Result<SourceBuffer> text = read(file);
     if (!text) {
@@ -161,6 +162,9 @@ Result<VariantFiles> read_variant(FileSystem& files, const std::string& dir, con
         d.code = "sample.no_weight_meta";
         d.message = "there is no weight_meta.py beside model.py";
         d.hint = "Write one class for each parameter of forward, with name, shape and dtype.";
+        out.has_metadata = false;
+        out.findings.push_back(std::move(d));
+        continue;
       }
       return d;
     }
@@ -172,13 +176,14 @@ Result<VariantFiles> read_variant(FileSystem& files, const std::string& dir, con
       tensors.push_back(std::move(spec));
     }
   }
-  return VariantFiles{std::move(source), std::move(model), std::move(tensors)};
+  return out;
 }
 
 Result<Captured> capture_variant(FileSystem& files, const std::string& dir, const CaptureOptions& options) {
   PN_TRY(const VariantFiles variant, read_variant(files, dir));
   const std::vector<InputMeta> inputs = input_metas(variant.tensors);
-  PN_TRY(Captured captured, capture_model(variant.model, &inputs, options));
+  PN_TRY(Captured captured, capture_model(variant.model, variant.has_metadata ? &inputs : nullptr, options));
+  captured.findings.insert(captured.findings.begin(), variant.findings.begin(), variant.findings.end());
   const pysrc::Stmt* model = variant.model.find_class(options.class_name);
   const pysrc::Stmt* forward = pysrc::Module::find(model->body, pysrc::StmtKind::kFunction, options.method);
   for (const TensorSpec& spec : variant.tensors) {

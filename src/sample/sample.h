@@ -40,10 +40,12 @@ struct VariantFiles {
   std::shared_ptr<const SourceBuffer> model_source;
   pysrc::Module model;
   std::vector<TensorSpec> tensors;  // input_meta first, then weight_meta, as the evaluator draws them
+  bool has_metadata = true;         // false: no weight_meta.py, which is a finding; no shapes are known then
+  std::vector<Diagnostic> findings;
 };
 
-// `name` is what messages call the folder, `dir` itself if empty. A missing model.py or weight_meta.py is an error
-// ("sample.no_model", "sample.no_weight_meta"), a missing input_meta.py is none.
+// `name` is what messages call the folder, `dir` itself if empty. A missing model.py is an error ("sample.no_model"), a
+// missing weight_meta.py a finding ("sample.no_weight_meta"), a missing input_meta.py nothing.
 Result<VariantFiles> read_variant(FileSystem& files, const std::string& dir, const std::string& name = {});
 
 // Files and capture of one variant. Inputs that no parameter takes are a finding ("sample.unused_meta").
