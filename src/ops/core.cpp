@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/identities.h"
 #include "ops/rows.h"
 #include "ops/signature.h"
 
@@ -81,8 +82,10 @@ struct FormTable {
           }
           form.slots.push_back(slot);
         }
-        auto& table = spelling.kind == Spelling::Kind::kFunction ? functions : methods;
-        table[std::string(spelling.target)].push_back(std::move(form));
+        const bool is_function = spelling.kind == Spelling::Kind::kFunction;
+        auto& list = is_function ? functions[std::string(canonical_target(spelling.target))]
+                                 : methods[std::string(spelling.target)];
+        list.push_back(std::move(form));
       }
     }
   }
@@ -211,7 +214,7 @@ Result<Call> resolve(const Graph& graph, const Node& node) {
   }
   const bool is_function = node.op == NodeOp::kCallFunction;
   const auto& table = is_function ? forms().functions : forms().methods;
-  const auto found = table.find(node.target);
+  const auto found = table.find(is_function ? std::string(canonical_target(node.target)) : node.target);
   if (found == table.end()) {
     return user_error("ops.unknown_target",
                       fmt::format("no operator row knows the {} `{}`", is_function ? "function" : "method", node.target))

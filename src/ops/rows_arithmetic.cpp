@@ -181,29 +181,6 @@ E fmin_of(const FormArgs& f) {
 E atan2_of(const FormArgs& f) { return call(Fn::kAtan2, f.x[0], f.x[1]); }
 E copysign_of(const FormArgs& f) { return call(Fn::kCopysign, f.x[0], f.x[1]); }
 
-// outer(a, b) is a[:, None] * b.
-Result<Inferred> meta_outer(const Call& call) {
-  PN_TRY(const TensorMeta* a, tensor_arg(call, "input"));
-  PN_TRY(const TensorMeta* b, tensor_arg(call, "vec2"));
-  if (a->dim() != 1 || b->dim() != 1) return bad_call(call, "ops.bad_arguments", "outer takes two vectors");
-  const TensorMeta* both[] = {a, b};
-  return fresh({a->shape[0], b->shape[0]}, result_type(both, {}));
-}
-
-Result<std::vector<ArrayId>> lower_outer(LowerContext& ctx, const Call& call) {
-  Program& p = ctx.program();
-  const TensorMeta& result = call.node->meta.tensor;
-  PN_TRY(const ArrayId a, ctx.array(call.args[0]));
-  PN_TRY(const ArrayId b, ctx.array(call.args[1]));
-  const auto at = identity(p, result.shape);
-  const DType wide = opmath(result.dtype);
-  if (is_complex(result.dtype) || result.dtype == DType::kBool) return no_lowering(call, "complex or bool products");
-  const E x = E{&p, p.read(a, {at[0]})}.cast(result.dtype).cast(wide);
-  const E y = E{&p, p.read(b, {at[1]})}.cast(result.dtype).cast(wide);
-  return std::vector<ArrayId>{
-      p.add_map(result.shape, result.dtype, (x * y).cast(result.dtype).id, label_of(call), call.node->id)};
-}
-
 }  // namespace
 
 std::vector<OpRow> arithmetic_rows() {
@@ -318,11 +295,6 @@ std::vector<OpRow> arithmetic_rows() {
       {.name = "copysign", .cls = kPoint, .spellings = {PN_BINARY("copysign", "")},
        .meta = meta_form<kFloat, 2>, .lower = lower_form<kFloat, 2, copysign_of>,
        .examples = {{"x=f16[4,8], y=f16[8]", "torch.copysign(x, y)"}}},
-      {.name = "outer", .cls = kPoint,
-       .spellings = {function("torch.outer", "input, vec2"), method("outer", "input, vec2"),
-                     function("torch.ger", "input, vec2")},
-       .meta = meta_outer, .lower = lower_outer,
-       .examples = {{"x=f32[5], y=f32[7]", "torch.outer(x, y)"}, {"x=i64[5], y=f32[7]", "torch.outer(x, y)"}}},
   };
 }
 

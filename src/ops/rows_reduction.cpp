@@ -321,36 +321,6 @@ Result<Inferred> meta_logsumexp(const Call& call) {
   return reduced(x, is_integral(x.meta->dtype, true) ? DType::kFloat32 : x.meta->dtype);
 }
 
-// ---- sorting: metadata only ----
-
-Result<Inferred> meta_topk(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  PN_TRY(const int64_t k, int_arg(call, "k"));
-  PN_TRY(const int axis, axis_arg(call, "dim", input->dim()));
-  std::vector<int64_t> shape = input->shape;
-  if (!shape.empty()) {
-    if (k < 0 || k > shape[static_cast<size_t>(axis)]) return bad_argument(call, "k", "at most the axis's size");
-    shape[static_cast<size_t>(axis)] = k;
-  }
-  std::vector<Meta> items = {fresh(shape, input->dtype).meta, fresh(shape, DType::kInt64).meta};
-  return tuple_result(std::move(items));
-}
-
-Result<Inferred> meta_sort(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  PN_TRY([[maybe_unused]] const int axis, axis_arg(call, "dim", input->dim()));
-  const TensorMeta* of[] = {input};
-  const auto stride = iterator_strides(input->shape, of);
-  std::vector<Meta> items = {fresh(input->shape, input->dtype, stride).meta, fresh(input->shape, DType::kInt64, stride).meta};
-  return tuple_result(std::move(items));
-}
-
-Result<Inferred> meta_argsort(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  const TensorMeta* of[] = {input};
-  return fresh(input->shape, DType::kInt64, iterator_strides(input->shape, of));
-}
-
 #define PN_REDUCE(name, signature) function("torch." name, signature), method(name, signature)
 constexpr std::string_view kDims = "input, dim|axis:ints=None, keepdim:bool=False, *, dtype=None";
 constexpr std::string_view kOneDim = "input, dim|axis:ints=None, keepdim:bool=False";
@@ -388,14 +358,7 @@ std::vector<OpRow> reduction_rows() {
       {.name = "amin", .cls = kReduction, .spellings = {PN_REDUCE("amin", kOneDim)},
        .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMin>,
        .examples = {{"x=bf16[4,6,33]", "x.amin(1, True)"}}},
-      {.name = "max", .cls = kReduction,
-       .spellings = {PN_REDUCE("max", "input, *, dim=None, keepdim=False")},
-       .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMax>,
-       .examples = {{"x=f16[4,6]", "x.max()"}, {"x=i64[4,6]", "torch.max(x)"}}},
-      {.name = "min", .cls = kReduction,
-       .spellings = {PN_REDUCE("min", "input, *, dim=None, keepdim=False")},
-       .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMin>,
-       .examples = {{"x=f16[4,6]", "x.min()"}}},
+      // Before the rows of whole extremes, which would take the dim as well.
       {.name = "max_dim", .cls = kReduction,
        .spellings = {PN_REDUCE("max", "input, dim:int, keepdim:bool=False")},
        .meta = meta_extreme_pair, .lower = lower_extreme_pair<ReduceOp::kMax, ReduceOp::kArgMax>,
@@ -404,6 +367,14 @@ std::vector<OpRow> reduction_rows() {
        .spellings = {PN_REDUCE("min", "input, dim:int, keepdim:bool=False")},
        .meta = meta_extreme_pair, .lower = lower_extreme_pair<ReduceOp::kMin, ReduceOp::kArgMin>,
        .examples = {{"x=f32[4,6]", "torch.min(x, 1)"}}},
+      {.name = "max", .cls = kReduction,
+       .spellings = {PN_REDUCE("max", "input, *, dim=None, keepdim=False")},
+       .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMax>,
+       .examples = {{"x=f16[4,6]", "x.max()"}, {"x=i64[4,6]", "torch.max(x)"}}},
+      {.name = "min", .cls = kReduction,
+       .spellings = {PN_REDUCE("min", "input, *, dim=None, keepdim=False")},
+       .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMin>,
+       .examples = {{"x=f16[4,6]", "x.min()"}}},
       {.name = "argmax", .cls = kReduction,
        .spellings = {PN_REDUCE("argmax", "input, dim|axis:int=None, keepdim:bool=False")},
        .meta = meta_position, .lower = lower_position<ReduceOp::kArgMax>,
@@ -463,15 +434,6 @@ std::vector<OpRow> reduction_rows() {
                      function("torch.special.logsumexp", "input, dim|axis:ints, keepdim:bool=False")},
        .meta = meta_logsumexp, .lower = lower_logsumexp, .cost = fixed_cost<600, 6>,
        .examples = {{"x=f16[4,6]", "torch.logsumexp(x, 1)"}, {"x=f32[4,6]", "x.logsumexp((0, 1), keepdim=True)"}}},
-      {.name = "topk", .cls = OpClass::kOther,
-       .spellings = {PN_REDUCE("topk", "input, k, dim=-1, largest=True, sorted=True")}, .meta = meta_topk,
-       .examples = {{"x=f32[4,6]", "x.topk(3)"}}, .wall = "selection needs a sort"},
-      {.name = "sort", .cls = OpClass::kOther,
-       .spellings = {PN_REDUCE("sort", "input, dim=-1, descending=False, stable=False")}, .meta = meta_sort,
-       .examples = {{"x=f32[4,6]", "torch.sort(x, dim=1)"}}, .wall = "sorting has no kernel"},
-      {.name = "argsort", .cls = OpClass::kOther,
-       .spellings = {PN_REDUCE("argsort", "input, dim=-1, descending=False, stable=False")}, .meta = meta_argsort,
-       .examples = {{"x=f32[4,6]", "torch.argsort(x, dim=1)"}}, .wall = "sorting has no kernel"},
   };
 }
 

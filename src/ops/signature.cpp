@@ -160,7 +160,7 @@ Result<Value> parse_literal(std::string_view text, size_t* at) {
   }
   if (name.starts_with("torch.")) {
     if (const auto dtype = parse_dtype(name)) return Value::dtype(*dtype);
-    if (name.ends_with("_format")) return Value::constant(Value::Kind::kMemoryFormat, std::string(name));
+    if (name.ends_with("_format") || name.starts_with("torch.channels_last")) return Value::constant(Value::Kind::kMemoryFormat, std::string(name));
     if (name == "torch.strided") return Value::constant(Value::Kind::kLayout, std::string(name));
   }
   return bad_text(text, start, "no literal");

@@ -1,0 +1,100 @@
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "ops/example.h"
+#include "ops/identities.h"
+#include "ops/rows.h"
+#include "ops/signature.h"
+
+namespace passnet {
+namespace {
+
+std::string text_of(const Diagnostic& d) { return d.code + ": " + d.message; }
+
+// The nodes of an example between its placeholders and its output.
+std::vector<NodeId> calls_of(const Graph& graph) {
+  std::vector<NodeId> out;
+  for (const auto& node : graph.nodes()) {
+    if (node->op == NodeOp::kCallFunction || node->op == NodeOp::kCallMethod) out.push_back(node->id);
+  }
+  return out;
+}
+
+TEST(OperatorTable, NamesAreUniqueAndRowsComplete) {
+  std::set<std::string_view> names;
+  for (const OpRow& row : all_rows()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_FALSE(row.spellings.empty()) << row.name;
+    EXPECT_FALSE(row.examples.empty()) << row.name;
+    EXPECT_NE(row.meta, nullptr) << row.name;
+    EXPECT_TRUE(row.lower != nullptr || !row.wall.empty()) << row.name << " has neither a formula nor a reason";
+    for (const Spelling& s : row.spellings) {
+      const Result<Signature> signature = parse_signature(s.signature);
+      ASSERT_TRUE(signature.ok()) << row.name << ": " << text_of(signature.error());
+    }
+  }
+  EXPECT_GT(names.size(), 100u);
+}
+
+// A misspelt target would never be found in a graph.
+TEST(OperatorTable, SpelledFunctionsExist) {
+  for (const OpRow& row : all_rows()) {
+    for (const Spelling& s : row.spellings) {
+      if (s.kind != Spelling::Kind::kFunction || s.target.starts_with("torch.ops.")) continue;
+      EXPECT_TRUE(is_known_function(s.target)) << row.name << ": " << s.target;
+    }
+  }
+}
+
+// Every spelling of a row is found again by name, whatever other rows share the target.
+TEST(OperatorTable, ExamplesResolveToTheirRow) {
+  for (const OpRow& row : all_rows()) {
+    for (const Example& example : row.examples) {
+      const Result<Graph> graph = example_graph(row, example);
+      ASSERT_TRUE(graph.ok()) << row.name << " `" << example.call << "`: " << text_of(graph.error());
+      for (const Diagnostic& d : verify(*graph)) ADD_FAILURE() << row.name << " `" << example.call << "`: " << text_of(d);
+      bool found = false;
+      for (const NodeId id : calls_of(*graph)) {
+        const Result<Call> call = resolve(*graph, graph->node(id));
+        ASSERT_TRUE(call.ok());
+        found = found || call->row == &row;
+        const OpCost cost = cost_of(*call);
+        EXPECT_GT(cost.host_us, 0) << row.name;
+        EXPECT_GE(cost.bytes, 0) << row.name;
+        EXPECT_GE(cost.kernels, 0) << row.name;
+      }
+      EXPECT_TRUE(found) << row.name << " `" << example.call << "` resolves to another row";
+    }
+  }
+}
+
+TEST(OperatorTable, ExamplesLowerToWellTypedPrograms) {
+  int lowered = 0;
+  for (const OpRow& row : all_rows()) {
+    if (!row.lower) continue;
+    bool any = false;
+    for (const Example& example : row.examples) {
+      const Result<Graph> graph = example_graph(row, example);
+      if (!graph.ok()) continue;  // reported above
+      const std::vector<NodeId> nodes = calls_of(*graph);
+      const Meta& value = graph->node(nodes.back()).meta;
+      if (!value.is_tensor() && value.kind != Meta::Kind::kTuple) continue;  // a number
+      const Result<Program> program = lower_region(*graph, nodes, nodes.back(), graph->placeholders());
+      if (!program.ok()) {
+        // A refusal is an answer; a broken formula is not.
+        EXPECT_EQ(program.error().kind, DiagnosticKind::kUser)
+            << row.name << " `" << example.call << "` on " << example.inputs << ": " << text_of(program.error());
+        continue;
+      }
+      any = true;
+      ++lowered;
+      EXPECT_EQ(program->outputs.size(), value.is_tensor() ? 1u : value.items.size());
+    }
+    EXPECT_TRUE(any) << row.name << ": none of its examples has a formula";
+  }
+  EXPECT_GT(lowered, 150);
+}
+
+}  // namespace
+}  // namespace passnet
