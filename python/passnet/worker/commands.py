@@ -14,15 +14,13 @@ TABLE = {
     "smoke": "smoke",
     "compile": "compile_check",
     "bench": "bench",
-    "evaluate": None,
+    "evaluate": "evaluate",
 }
 
 
 def run(name, request, progress):
   if name not in TABLE:
     raise WorkerError("command.unknown", f"the worker has no command {name!r}", "commands: " + ", ".join([*TABLE, "shutdown"]))
-  if TABLE[name] is None:
-    raise WorkerError("command.not_implemented", f"the command {name} is not implemented", "")
   module = importlib.import_module(f"{__package__}.{TABLE[name]}")
   try:
     return module.command(request, progress)

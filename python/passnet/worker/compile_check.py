@@ -105,10 +105,11 @@ def compile_entry(module, entry, target, enable_fp_fusion=False):
   out.update(_machine_facts(compiled.asm["cubin"]))
   limit = SHARED_LIMIT.get(target, 101376)
   if out["shared"] > limit:
-    out["findings"].append({"code": "shared_over_limit", "message": f"{out['shared']} bytes of shared memory, sm_{target} has {limit}"})
-  if out.get("spill_bytes"):
+    out.update(ok=False, reason=f"{out['shared']} bytes of shared memory, a block of sm_{target} has {limit}")
+    out["findings"].append({"code": "shared_over_limit", "message": out["reason"]})
+  out["spills"] = out.get("spill_bytes", 0)
+  if out["spills"]:
     out["findings"].append({"code": "spills", "message": f"{out['spill_bytes']} bytes of registers spilled per thread"})
-  out["ok"] = not out["findings"]
   return out
 
 

@@ -13,6 +13,18 @@ from .errors import WorkerError, describe
 NO_MATCH = "[PassMgrBackend] No passes modified the graph."
 
 
+def innermost(error):
+  """The exception that a backend raised, out of dynamo's wrapping."""
+  seen = set()
+  while id(error) not in seen:
+    seen.add(id(error))
+    inner = getattr(error, "inner_exception", None) or error.__cause__
+    if inner is None:
+      return error
+    error = inner
+  return error
+
+
 def find_matches(graph, pattern):
   """torch's own matcher with the public options."""
   matcher = SubgraphMatcher(pattern, match_output=False, match_placeholder=False, remove_overlapping_matches=True, ignore_literals=False)

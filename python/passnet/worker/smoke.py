@@ -48,18 +48,6 @@ def _kernels(options):
   return contextlib.nullcontext()
 
 
-def _backend_failure(error):
-  """The exception that a backend raised, out of dynamo's wrapping."""
-  seen = set()
-  while id(error) not in seen:
-    seen.add(id(error))
-    inner = getattr(error, "inner_exception", None) or error.__cause__
-    if inner is None:
-      return error
-    error = inner
-  return error
-
-
 class VariantRun:
   def __init__(self, variant, passes, options, programs, session):
     self.variant, self.passes, self.options, self.programs, self.session = variant, passes, options, programs, session
@@ -145,7 +133,7 @@ class VariantRun:
       if self.device.type == "cuda":
         torch.cuda.synchronize()
     except Exception as e:  # noqa: BLE001
-      inner = _backend_failure(e)
+      inner = pass_manager.innermost(e)
       out["error"] = {**describe(inner), "traceback": "".join(traceback.format_exception(type(inner), inner, inner.__traceback__)[-12:])}
       out["violations"] = list(poison.violations)
       return out
