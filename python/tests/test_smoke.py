@@ -126,6 +126,17 @@ def test_wrapper_outputs_against_the_reference(run):
   assert not run(programs={"ScaleRelu": [other]})["ok"]
 
 
+def test_the_cuda_reference_decides_over_cpu_eager_in_the_last_bits_only(run):
+  """A kernel and a reference that both add 1e-4: outside t = -5 of eager, inside the rough tolerance; 10 is not."""
+  for step, ok in (("1e-4", True), ("10.0", False)):
+    program = json.loads(json.dumps(PROGRAM))
+    program["arrays"][2]["expr"] = ["add", program["arrays"][2]["expr"], ["c", float(step), "f32"]]
+    reply = run(("tl.maximum(v, 0.0)", f"(tl.maximum(v, 0.0) + {step})"), programs={"ScaleRelu": [program]})
+    assert reply["ok"] == ok
+    call = reply["variants"][0]["calls"][0]
+    assert not call["outputs"][0]["ok"] and call["wrappers"][0]["ok"] and ("note" in call) == ok
+
+
 def test_a_sample_of_programs_is_judged_by_the_reference_alone(run):
   metas = {n: {**m, "shape": [50, 60, 8]} for n, m in METAS.items()}
   program = json.loads(json.dumps(PROGRAM).replace("[5, 6, 8]", "[50, 60, 8]"))

@@ -122,13 +122,13 @@ class Memory:
 
   def _split(self, region, flat, dtype):
     offsets = flat - np.uint64(region.base)
-    item = np.uint64(dtype.itemsize)
-    index = (offsets // item).view(np.int64)
-    rest = offsets % item if dtype.itemsize > 1 else None
-    first = int(rest.flat[0]) if rest is not None else 0
-    if rest is not None and (rest != np.uint64(first)).any():
+    if dtype.itemsize == 1:
+      return offsets.view(np.int64), 0
+    shift, mask = np.uint64(dtype.itemsize.bit_length() - 1), np.uint64(dtype.itemsize - 1)
+    first = int(offsets.flat[0] & mask)
+    if int(np.bitwise_or.reduce(offsets) & mask) != first or int(np.bitwise_and.reduce(offsets) & mask) != first:
       raise OutOfBounds("accesses of one instruction have different alignment within their elements")
-    return index, first
+    return (offsets >> shift).view(np.int64), first
 
   def _take(self, region, flat, dtype):
     index, rest = self._split(region, flat, dtype)

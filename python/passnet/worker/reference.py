@@ -12,7 +12,7 @@ import torch
 from . import compare, numeric
 from .errors import WorkerError
 
-WHOLE_LIMIT = 1 << 24   # element evaluations (times reduction points) up to which an array is evaluated whole
+WHOLE_LIMIT = 1 << 22   # element evaluations (times reduction points) up to which an array is evaluated whole
 CHUNK = 1 << 20         # element evaluations at a time
 
 _NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "i16": np.int16,

@@ -156,13 +156,16 @@ class VariantRun:
     out["sampled"] = sampled
     out["wrappers"] = self.wrapper_calls
     decided = [w["ok"] for w in self.wrapper_calls if "ok" in w]
-    reference_rules = bool(decided) and all(decided) and len(decided) == len(self.wrapper_calls)
     outputs_ok = all(r["ok"] for r in out.get("outputs", [])) and not out.get("inputs")
-    if not outputs_ok and reference_rules and all(_only_values(r) for r in out["outputs"]):
-      # CPU eager and CUDA eager differ: where every wrapper agrees with the CUDA reference, that is what counts.
+    if not outputs_ok and self._reference_rules() and _close_enough(expected, got) and _close_enough(eager_in, mine):
+      # CPU eager and CUDA eager differ in their last bits: where every wrapper agrees with the CUDA reference, that is what counts.
       out["note"] = "differs from CPU eager; every wrapper output agrees with the CUDA reference, which decides"
       outputs_ok = True
     out["ok"] = outputs_ok and "alias" not in out and not out["violations"] and (not decided or all(decided))
+
+  def _reference_rules(self):
+    """Every wrapper call either agrees with its program or hands back memory that it was given."""
+    return any(w.get("ok") for w in self.wrapper_calls) and all(w.get("ok", w["identity"]) for w in self.wrapper_calls)
 
   # -- wrapper outputs against array programs
   def _program(self, name, ordinal):
@@ -175,7 +178,9 @@ class VariantRun:
     self._saved = [a.clone() if isinstance(a, torch.Tensor) else a for a in args] if self._program(name, ordinal) else None
 
   def _observe(self, name, ordinal, args, result):
-    entry = {"pass": name, "ordinal": ordinal}
+    given = [a for a in args if isinstance(a, torch.Tensor)]
+    entry = {"pass": name, "ordinal": ordinal, "identity": bool(compare.alias_relation(given, result)) and
+             len({r.split("=")[0] for r in compare.alias_relation(given, result) if "=in" in r}) == len(compare.as_tuple(result))}
     self.wrapper_calls.append(entry)
     program = self._program(name, ordinal)
     if program is None:
@@ -216,8 +221,12 @@ def _input_of(placeholder_name):
   return found.group(1) if found else None
 
 
-def _only_values(result):
-  return result["ok"] or "outside" in result
+LOOSE_T = -1
+
+
+def _close_enough(expected, got):
+  """Agreement to a rough tolerance: two ways to round differ by no more, a wrong program does."""
+  return all(r["ok"] for r in compare.compare_structures(expected, got, LOOSE_T))
 
 
 def _numel(shape):
