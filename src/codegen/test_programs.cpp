@@ -70,9 +70,8 @@ PassSpec pass(const char* name, const char* route, const char* pattern, const Ma
   return s;
 }
 
-Program gelu(DType t) {
+Program gelu(DType t, const Shape& shape) {
   Builder b;
-  const Shape shape{2, 37, 64};
   const ArrayId x = b.input(tensor(shape, t), "x");
   b.over(shape);
   const E v = b.read(x);
@@ -81,14 +80,14 @@ Program gelu(DType t) {
 }
 
 // add, layer_norm over the last axis, permute(0, 2, 1), contiguous
-Program add_layer_norm_permute(DType t, int64_t rows, int64_t c) {
+Program add_layer_norm_permute(DType t, int64_t batch, int64_t rows, int64_t c) {
   Builder b;
-  const Shape shape{2, rows, c};
+  const Shape shape{batch, rows, c};
   const ArrayId x = b.input(tensor(shape, t), "x"), y = b.input(tensor(shape, t), "y");
   const ArrayId w = b.input(tensor({c}, t), "w"), bias = b.input(tensor({c}, t), "b");
   b.over(shape);
   const ArrayId sum = b.map(shape, t, b.read(x) + b.read(y), "add");
-  const Shape row{2, rows};
+  const Shape row{batch, rows};
   b.over(row);
   std::vector<ExprId> inner{b.at[0], b.at[1], b.p.reduce_index(0, c)};
   const ArrayId total = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {c}, b.read(sum, inner).id, "layer_norm.sum");
@@ -100,38 +99,38 @@ Program add_layer_norm_permute(DType t, int64_t rows, int64_t c) {
   b.over(shape);
   const std::vector<ExprId> at{b.at[0], b.at[1]};
   const ArrayId norm = b.map(shape, t, (b.read(sum) - b.read(mean, at)) * b.read(rstd, at) * b.read(w, {b.at[2]}) + b.read(bias, {b.at[2]}), "layer_norm");
-  const Shape swapped{2, c, rows};
+  const Shape swapped{batch, c, rows};
   b.over(swapped);
   const ArrayId out = b.map(swapped, t, E{&b.p, b.p.read(norm, {b.at[0], b.at[2], b.at[1]})}, "contiguous");
   return b.done({out});
 }
 
-Program batch_norm_silu(DType t) {
+Program batch_norm_silu(DType t, const Shape& shape) {
   Builder b;
-  const Shape shape{2, 12, 7, 9};
+  const int64_t n = shape[1];
   const ArrayId x = b.input(tensor(shape, t), "x");
-  const ArrayId mean = b.input(tensor({12}, t), "mean"), var = b.input(tensor({12}, t), "var");
-  const ArrayId w = b.input(tensor({12}, t), "w"), bias = b.input(tensor({12}, t), "b");
+  const ArrayId mean = b.input(tensor({n}, t), "mean"), var = b.input(tensor({n}, t), "var");
+  const ArrayId w = b.input(tensor({n}, t), "w"), bias = b.input(tensor({n}, t), "b");
   b.over(shape);
   const std::vector<ExprId> c{b.at[1]};
   const E invstd = 1.0 / call(Fn::kSqrt, b.read(var, c) + 1e-5);
-  const ArrayId n = b.map(shape, t, b.read(w, c) * (b.read(x) - b.read(mean, c)) * invstd + b.read(bias, c), "batch_norm");
+  const ArrayId norm = b.map(shape, t, b.read(w, c) * (b.read(x) - b.read(mean, c)) * invstd + b.read(bias, c), "batch_norm");
   b.over(shape);
-  const E v = b.read(n);
+  const E v = b.read(norm);
   return b.done({b.map(shape, t, v / (1.0 + call(Fn::kExp, -v)), "silu")});
 }
 
 // softmax(x.view(6, 33, 70) + mask, -1)
-Program masked_softmax(DType t, int64_t cols) {
+Program masked_softmax(DType t, int64_t rows, int64_t cols) {
   Builder b;
-  const Shape four{2, 3, 33, cols}, three{6, 33, cols};
-  const ArrayId x = b.input(tensor(four, t), "x"), m = b.input(tensor({2, 1, 33, cols}, t), "mask");
+  const Shape four{2, 3, rows, cols}, three{6, rows, cols};
+  const ArrayId x = b.input(tensor(four, t), "x"), m = b.input(tensor({2, 1, rows, cols}, t), "mask");
   b.over(four);
   const ArrayId sum = b.map(four, t, b.read(x) + b.read(m, {b.at[0], b.p.integer(0), b.at[2], b.at[3]}), "add");
   b.over(three);
   const ExprId n3 = b.p.integer(3);
   const ArrayId view = b.map(three, t, E{&b.p, b.p.read(sum, {b.p.call(Fn::kFloorDiv, {b.at[0], n3}), b.p.call(Fn::kMod, {b.at[0], n3}), b.at[1], b.at[2]})}, "view");
-  const Shape row{6, 33};
+  const Shape row{6, rows};
   b.over(row);
   const std::vector<ExprId> inner{b.at[0], b.at[1], b.p.reduce_index(0, cols)};
   const ArrayId top = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kMax, {cols}, b.read(view, inner).id, "softmax.max");
@@ -142,9 +141,9 @@ Program masked_softmax(DType t, int64_t cols) {
 }
 
 // cat((sigmoid(x) * x, y), 1)
-Program silu_cat(DType t) {
+Program silu_cat(DType t, int64_t batch, int64_t inner) {
   Builder b;
-  const Shape sx{2, 5, 12}, sy{2, 3, 12}, so{2, 8, 12};
+  const Shape sx{batch, 5, inner}, sy{batch, 3, inner}, so{batch, 8, inner};
   const ArrayId x = b.input(tensor(sx, t), "x"), y = b.input(tensor(sy, t), "y");
   b.over(sx);
   const ArrayId gate = b.map(sx, t, 1.0 / (1.0 + call(Fn::kExp, -b.read(x))), "sigmoid");
@@ -158,9 +157,9 @@ Program silu_cat(DType t) {
 }
 
 // x[2, 4, 48, 40].permute(0, 3, 1, 2).contiguous() + 1
-Program permuted_copy(DType t) {
+Program permuted_copy(DType t, int64_t n) {
   Builder b;
-  const Shape sx{2, 16, 48, 40}, so{2, 40, 16, 48};
+  const Shape sx{n, 16, 48, 40}, so{n, 40, 16, 48};
   const ArrayId x = b.input(tensor(sx, t), "x");
   b.over(so);
   return b.done({b.map(so, t, b.read(x, {b.at[0], b.at[2], b.at[3], b.at[1]}) + 1.0, "add")});
@@ -178,39 +177,37 @@ Program kept_layout(DType t) {
 }
 
 // x * sigmoid(w2 @ relu(w1 @ mean(x, (2, 3)))): three reductions at three places, two of them in memory.
-Program squeeze_excite(DType t) {
+Program squeeze_excite(DType t, int64_t n, int64_t c, int64_t j) {
   Builder b;
-  const int64_t c = 24, j = 9;
-  const Shape sx{2, c, 10, 11};
+  const Shape sx{n, c, 10, 11};
   const ArrayId x = b.input(tensor(sx, t), "x"), w1 = b.input(tensor({j, c}, t), "w1"), w2 = b.input(tensor({c, j}, t), "w2");
-  b.over({2, c});
-  const ArrayId total = b.p.add_reduce({2, c}, DType::kFloat32, ReduceOp::kSum, {10, 11},
+  b.over({n, c});
+  const ArrayId total = b.p.add_reduce({n, c}, DType::kFloat32, ReduceOp::kSum, {10, 11},
                                        b.read(x, {b.at[0], b.at[1], b.p.reduce_index(0, 10), b.p.reduce_index(1, 11)}).id, "mean.sum");
-  const ArrayId mean = b.map({2, c}, t, b.read(total) / 110.0, "mean");
-  b.over({2, j});
+  const ArrayId mean = b.map({n, c}, t, b.read(total) / 110.0, "mean");
+  b.over({n, j});
   const ExprId k = b.p.reduce_index(0, c);
-  const ArrayId h = b.p.add_reduce({2, j}, DType::kFloat32, ReduceOp::kSum, {c}, (b.read(mean, {b.at[0], k}) * b.read(w1, {b.at[1], k})).id, "linear.sum");
-  const ArrayId act = b.map({2, j}, t, call(Fn::kMax, b.read(h), b.f(0.0)), "relu");
-  b.over({2, c});
+  const ArrayId h = b.p.add_reduce({n, j}, DType::kFloat32, ReduceOp::kSum, {c}, (b.read(mean, {b.at[0], k}) * b.read(w1, {b.at[1], k})).id, "linear.sum");
+  const ArrayId act = b.map({n, j}, t, call(Fn::kMax, b.read(h), b.f(0.0)), "relu");
+  b.over({n, c});
   const ExprId l = b.p.reduce_index(0, j);
-  const ArrayId g = b.p.add_reduce({2, c}, DType::kFloat32, ReduceOp::kSum, {j}, (b.read(act, {b.at[0], l}) * b.read(w2, {b.at[1], l})).id, "linear_1.sum");
-  const ArrayId gate = b.map({2, c}, t, 1.0 / (1.0 + call(Fn::kExp, -b.read(g))), "sigmoid");
+  const ArrayId g = b.p.add_reduce({n, c}, DType::kFloat32, ReduceOp::kSum, {j}, (b.read(act, {b.at[0], l}) * b.read(w2, {b.at[1], l})).id, "linear_1.sum");
+  const ArrayId gate = b.map({n, c}, t, 1.0 / (1.0 + call(Fn::kExp, -b.read(g))), "sigmoid");
   b.over(sx);
   return b.done({b.map(sx, t, b.read(x) * b.read(gate, {b.at[0], b.at[1]}), "mul")});
 }
 
 // max_pool2d(x, 3, 1, 1)
-Program max_pool(DType t) {
+Program max_pool(DType t, const Shape& s) {
   Builder b;
-  const Shape s{2, 3, 9, 10};
   const ArrayId x = b.input(tensor(s, t), "x");
   b.over(s);
   const E r{&b.p, b.p.reduce_index(0, 3)}, q{&b.p, b.p.reduce_index(1, 3)};
   const auto shifted = [&](size_t axis, E by) { return b.p.call(Fn::kSub, {b.p.call(Fn::kAdd, {b.at[axis], by.id}), b.p.integer(1)}); };
   const ExprId row = shifted(2, r), col = shifted(3, q), zero = b.p.integer(0);
   const auto both = [&](ExprId m, ExprId n) { return b.p.call(Fn::kAnd, {m, n}); };
-  const ExprId inside = both(both(b.p.call(Fn::kGe, {row, zero}), b.p.call(Fn::kLt, {row, b.p.integer(9)})),
-                             both(b.p.call(Fn::kGe, {col, zero}), b.p.call(Fn::kLt, {col, b.p.integer(10)})));
+  const ExprId inside = both(both(b.p.call(Fn::kGe, {row, zero}), b.p.call(Fn::kLt, {row, b.p.integer(s[2])})),
+                             both(b.p.call(Fn::kGe, {col, zero}), b.p.call(Fn::kLt, {col, b.p.integer(s[3])})));
   const E v = select(E{&b.p, inside}, b.read(x, {b.at[0], b.at[1], row, col}), b.f(-std::numeric_limits<double>::infinity()));
   const ArrayId m = b.p.add_reduce(s, DType::kFloat32, ReduceOp::kMax, {3, 3}, v.id, "max_pool2d.max");
   b.over(s);
@@ -218,29 +215,29 @@ Program max_pool(DType t) {
 }
 
 // x.mean(1) over 200 rows: folded across what is contiguous.
-Program column_mean(DType t) {
+Program column_mean(DType t, const Shape& s) {
   Builder b;
-  const Shape s{3, 200, 40};
   const ArrayId x = b.input(tensor(s, t), "x");
-  b.over({3, 40});
-  const ArrayId total = b.p.add_reduce({3, 40}, DType::kFloat32, ReduceOp::kSum, {200},
-                                       b.read(x, {b.at[0], b.p.reduce_index(0, 200), b.at[1]}).id, "mean.sum");
-  return b.done({b.map({3, 40}, t, b.read(total) / 200.0, "mean")});
+  b.over({s[0], s[2]});
+  const ArrayId total = b.p.add_reduce({s[0], s[2]}, DType::kFloat32, ReduceOp::kSum, {s[1]},
+                                       b.read(x, {b.at[0], b.p.reduce_index(0, s[1]), b.at[1]}).id, "mean.sum");
+  return b.done({b.map({s[0], s[2]}, t, b.read(total) / static_cast<double>(s[1]), "mean")});
 }
 
 // group_norm without affine: groups of 4 channels
-Program group_norm(DType t) {
+Program group_norm(DType t, const Shape& s) {
   Builder b;
-  const Shape s{2, 12, 5, 6};
+  const int64_t g = s[1] / 4;
+  const double n = static_cast<double>(4 * s[2] * s[3]);
   const ArrayId x = b.input(tensor(s, t), "x");
-  b.over({2, 3});
+  b.over({s[0], g});
   const ExprId ch = b.p.call(Fn::kAdd, {b.p.call(Fn::kMul, {b.at[1], b.p.integer(4)}), b.p.reduce_index(0, 4)});
-  const std::vector<ExprId> inner{b.at[0], ch, b.p.reduce_index(1, 5), b.p.reduce_index(2, 6)};
-  const ArrayId total = b.p.add_reduce({2, 3}, DType::kFloat32, ReduceOp::kSum, {4, 5, 6}, b.read(x, inner).id, "group_norm.sum");
-  const ArrayId mean = b.map({2, 3}, DType::kFloat32, b.read(total) / 120.0, "group_norm.mean");
+  const std::vector<ExprId> inner{b.at[0], ch, b.p.reduce_index(1, s[2]), b.p.reduce_index(2, s[3])};
+  const ArrayId total = b.p.add_reduce({s[0], g}, DType::kFloat32, ReduceOp::kSum, {4, s[2], s[3]}, b.read(x, inner).id, "group_norm.sum");
+  const ArrayId mean = b.map({s[0], g}, DType::kFloat32, b.read(total) / n, "group_norm.mean");
   const E d = b.read(x, inner) - b.read(mean);
-  const ArrayId squares = b.p.add_reduce({2, 3}, DType::kFloat32, ReduceOp::kSum, {4, 5, 6}, (d * d).id, "group_norm.squares");
-  const ArrayId rstd = b.map({2, 3}, DType::kFloat32, call(Fn::kRsqrt, b.read(squares) / 120.0 + 1e-5), "group_norm.rstd");
+  const ArrayId squares = b.p.add_reduce({s[0], g}, DType::kFloat32, ReduceOp::kSum, {4, s[2], s[3]}, (d * d).id, "group_norm.squares");
+  const ArrayId rstd = b.map({s[0], g}, DType::kFloat32, call(Fn::kRsqrt, b.read(squares) / n + 1e-5), "group_norm.rstd");
   b.over(s);
   const std::vector<ExprId> at{b.at[0], b.p.call(Fn::kFloorDiv, {b.at[1], b.p.integer(4)})};
   return b.done({b.map(s, t, (b.read(x) - b.read(mean, at)) * b.read(rstd, at), "group_norm")});
@@ -279,7 +276,7 @@ Program relu_chunk(DType t) {
 
 }  // namespace
 
-std::vector<PassSpec> test_passes() {
+std::vector<PassSpec> test_passes(bool large) {
   std::vector<PassSpec> out;
   constexpr const char* kUnary = "%x = placeholder\n%r = call_function torch.nn.functional.gelu(%x)\noutput (%r)\n";
   constexpr const char* kTwo = "%x = placeholder\n%y = placeholder\n%r = call_function operator.add(%x, %y)\noutput (%r)\n";
@@ -294,19 +291,23 @@ std::vector<PassSpec> test_passes() {
       "%x = placeholder\n%mean = placeholder\n%var = placeholder\n%w = placeholder\n%b = placeholder\n"
       "%bn = call_function torch.nn.functional.batch_norm(%x, %mean, %var, %w, %b, False, 0.1, 1e-05)\n"
       "%r = call_function torch.nn.functional.silu(%bn, inplace=False)\noutput (%r)\n";
-  out.push_back(pass("FuseGelu", "gelu", kUnary, gelu));
-  out.push_back(pass("FuseAddLayerNormPermute", "add_layer_norm_permute", kNorm, [](DType t) { return add_layer_norm_permute(t, 50, 96); }));
-  out.push_back(pass("FuseLongLayerNorm", "long_layer_norm", kNorm, [](DType t) { return add_layer_norm_permute(t, 3, 1100); }));
-  out.push_back(pass("FuseBatchNormSilu", "batch_norm_silu", kBatchNorm, batch_norm_silu));
-  out.push_back(pass("FuseMaskedSoftmax", "masked_softmax", kTwo, [](DType t) { return masked_softmax(t, 70); }));
-  out.push_back(pass("FuseLoopedSoftmax", "looped_softmax", kTwo, [](DType t) { return masked_softmax(t, 17000); }));
-  out.push_back(pass("FuseSiluCat", "silu_cat", kTwo, silu_cat));
-  out.push_back(pass("FusePermutedCopy", "permuted_copy", kUnary, permuted_copy));
+  const auto pick = [&](Shape small, Shape big) { return large ? big : small; };
+  const auto number = [&](int64_t small, int64_t big) { return large ? big : small; };
+  out.push_back(pass("FuseGelu", "gelu", kUnary, [&](DType t) { return gelu(t, pick({2, 37, 64}, {64, 1024, 1024})); }));
+  out.push_back(pass("FuseAddLayerNormPermute", "add_layer_norm_permute", kNorm,
+                     [&](DType t) { return add_layer_norm_permute(t, number(2, 32), number(50, 3136), number(96, 256)); }));
+  out.push_back(pass("FuseLongLayerNorm", "long_layer_norm", kNorm, [&](DType t) { return add_layer_norm_permute(t, 2, 3, number(1100, 4100)); }));
+  out.push_back(pass("FuseBatchNormSilu", "batch_norm_silu", kBatchNorm,
+                     [&](DType t) { return batch_norm_silu(t, pick({2, 12, 7, 9}, {64, 256, 56, 56})); }));
+  out.push_back(pass("FuseMaskedSoftmax", "masked_softmax", kTwo, [&](DType t) { return masked_softmax(t, number(33, 1600), number(70, 1600)); }));
+  out.push_back(pass("FuseLoopedSoftmax", "looped_softmax", kTwo, [&](DType t) { return masked_softmax(t, number(1, 200), 17000); }));
+  out.push_back(pass("FuseSiluCat", "silu_cat", kTwo, [&](DType t) { return silu_cat(t, number(2, 64), number(12, 65536)); }));
+  out.push_back(pass("FusePermutedCopy", "permuted_copy", kUnary, [&](DType t) { return permuted_copy(t, number(2, 1024)); }));
   out.push_back(pass("FuseKeptLayout", "kept_layout", kUnary, kept_layout));
-  out.push_back(pass("FuseSqueezeExcite", "squeeze_excite", kThree, squeeze_excite));
-  out.push_back(pass("FuseMaxPool", "max_pool", kUnary, max_pool));
-  out.push_back(pass("FuseColumnMean", "column_mean", kUnary, column_mean));
-  out.push_back(pass("FuseGroupNorm", "group_norm", kUnary, group_norm));
+  out.push_back(pass("FuseSqueezeExcite", "squeeze_excite", kThree, [&](DType t) { return squeeze_excite(t, number(2, 64), number(24, 480), number(9, 120)); }));
+  out.push_back(pass("FuseMaxPool", "max_pool", kUnary, [&](DType t) { return max_pool(t, pick({2, 3, 9, 10}, {64, 64, 112, 112})); }));
+  out.push_back(pass("FuseColumnMean", "column_mean", kUnary, [&](DType t) { return column_mean(t, pick({3, 200, 40}, {128, 1024, 768})); }));
+  out.push_back(pass("FuseGroupNorm", "group_norm", kUnary, [&](DType t) { return group_norm(t, pick({2, 12, 5, 6}, {32, 128, 64, 64})); }));
   out.push_back(pass("FuseEmbeddingAdd", "embedding_add", kThree, embedding_add));
   out.push_back(pass("FuseArgmax", "argmax", kUnary, argmax));
   out.push_back(pass("FuseReluChunk", "relu_chunk", kUnary, relu_chunk));

@@ -9,6 +9,7 @@
 
 namespace passnet::codegen {
 
-std::vector<PassSpec> test_passes();
+// `large`: at sizes that fill a GPU, for timing.
+std::vector<PassSpec> test_passes(bool large = false);
 
 }  // namespace passnet::codegen

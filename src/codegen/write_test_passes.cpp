@@ -11,13 +11,13 @@
 
 int main(int argc, char** argv) {
   using namespace passnet;
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: write_test_passes FOLDER\n");
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: write_test_passes FOLDER [large]\n");
     return 2;
   }
   const std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder / "pass_dir");
-  const std::vector<PassSpec> passes = codegen::test_passes();
+  const std::vector<PassSpec> passes = codegen::test_passes(argc > 2);
   const Result<GeneratedPassDir> made = generate_pass_dir(passes);
   if (!made.ok()) {
     std::fprintf(stderr, "%s\n", made.error().message.c_str());
