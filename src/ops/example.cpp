@@ -380,9 +380,31 @@ std::string example_text(const OpRow& row, const Example& example) {
   return fmt::format("{}.{}({})", names[0], s.target, fmt::join(names.begin() + 1, names.end(), ", "));
 }
 
-Json table_to_json() {
+namespace {
+
+// The inputs with every shape (and strides) replaced by one long axis; empty if the example does not lend itself.
+std::string widened(const OpRow& row, const Example& example) {
+  if (row.cls != OpClass::kPointwise || example.inputs.find("f16[") == std::string_view::npos) return {};
+  std::string out;
+  for (size_t at = 0; at < example.inputs.size();) {
+    const char c = example.inputs[at];
+    if (c != '[' && c != '{') {
+      out += c;
+      ++at;
+      continue;
+    }
+    if (c == '[') out += "[65536]";
+    at = example.inputs.find(c == '[' ? ']' : '}', at) + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+Json table_to_json(bool wide) {
   Json rows = Json::array();
   for (const OpRow& row : all_rows()) {
+    if (wide && row.cls != OpClass::kPointwise) continue;
     Json entry = Json::object();
     entry["name"] = row.name;
     entry["class"] = name_of(row.cls);
@@ -396,7 +418,15 @@ Json table_to_json() {
       entry["spellings"].push_back(std::move(spelling));
     }
     entry["examples"] = Json::array();
-    for (const Example& example : row.examples) entry["examples"].push_back(example_json(row, example));
+    for (const Example& example : row.examples) {
+      if (!wide) {
+        entry["examples"].push_back(example_json(row, example));
+      } else if (const std::string inputs = widened(row, example); !inputs.empty()) {
+        Json one = example_json(row, Example{inputs, example.call});
+        // Rows whose operands have fixed relations (glu, prelu) do not widen.
+        if (one.contains("program")) entry["examples"].push_back(std::move(one));
+      }
+    }
     rows.push_back(std::move(entry));
   }
   Json out = Json::object();

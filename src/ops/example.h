@@ -18,6 +18,7 @@ std::vector<std::string> example_inputs(const Example& example);
 // {"rows": [{"name", "class", "wall", "spellings": [{"kind", "target", "signature"}], "examples": [{"inputs": [{"name",
 // "shape", "dtype", "stride"} | {"name", "literal"}], "call", "value": M, "program" | "refusal"}]}]}. M: {"shape",
 // "dtype", "stride", "alias"} (alias: the value shares an input's memory), {"items": [M...]}, {"number": text} or null.
-Json table_to_json();
+// `wide`: only pointwise examples on 16-bit floats, with 65,536 elements an input: every value of a single operand.
+Json table_to_json(bool wide = false);
 
 }  // namespace passnet
