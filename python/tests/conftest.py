@@ -53,8 +53,10 @@ def make_variant(tmp_path):
     path = tmp_path / dtype / str(next(counter))
     path.mkdir(parents=True)
     lines = "\n".join("        " + line for line in body.strip().splitlines())
-    (path / "model.py").write_text("import torch\nfrom torch import device\n\nclass GraphModule(torch.nn.Module):\n\n"
-                                   f"    def forward(self, {', '.join(metas)}):\n{lines}\n")
+    (path / "model.py").write_text(
+      "import torch\nfrom torch import device\n\nclass GraphModule(torch.nn.Module):\n\n"
+      f"    def forward(self, {', '.join(metas)}):\n{lines}\n"
+    )
     text = ""
     for name, fields in metas.items():
       fields = {"dtype": f"torch.{dtype}", "mean": 0.0, "std": 1.0, **fields}

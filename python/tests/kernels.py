@@ -129,7 +129,17 @@ def tile(x, o, M, N, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
-def matmul(a, b, o, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def matmul(
+  a,
+  b,
+  o,
+  M: tl.constexpr,
+  N: tl.constexpr,
+  K: tl.constexpr,
+  BM: tl.constexpr,
+  BN: tl.constexpr,
+  BK: tl.constexpr,
+):
   r = tl.program_id(0) * BM + tl.arange(0, BM)
   c = tl.program_id(1) * BN + tl.arange(0, BN)
   acc = tl.zeros((BM, BN), dtype=tl.float32)
@@ -138,12 +148,15 @@ def matmul(a, b, o, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, BM: tl.co
     x = tl.load(a + r[:, None] * K + k[None, :], mask=(r[:, None] < M) & (k[None, :] < K), other=0.0)
     y = tl.load(b + k[:, None] * N + c[None, :], mask=(k[:, None] < K) & (c[None, :] < N), other=0.0)
     acc = tl.dot(x, y, acc, input_precision="ieee")
-  tl.store(o + r[:, None] * N + c[None, :], acc.to(o.dtype.element_ty), mask=(r[:, None] < M) & (c[None, :] < N))
+  tl.store(
+    o + r[:, None] * N + c[None, :], acc.to(o.dtype.element_ty), mask=(r[:, None] < M) & (c[None, :] < N)
+  )
 
 
 @triton.jit
 def branches(x, o, n, B: tl.constexpr):
-  # In place and with control flow that differs between programs: a batch taken back must not be applied twice.
+  # In place and with control flow that differs between programs: a batch taken back must not be applied
+  # twice.
   pid = tl.program_id(0)
   i = pid * B + tl.arange(0, B)
   tl.store(o + i, tl.load(o + i) + 1.0)

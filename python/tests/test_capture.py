@@ -21,32 +21,50 @@ def nodes(graph):
 
 
 def test_nodes_values_and_literals(make_variant):
-  got = graphs(make_variant, """
+  got = graphs(
+    make_variant,
+    """
 a = x[slice(None, None, None), None, ..., 1:3]
 b = a.to(torch.float16)
 c = torch.cat([x, y], dim=-1)
 d = c.reshape((4, -1)).permute(1, 0)
-return (b, d)""", {"x": S, "y": S})
+return (b, d)""",
+    {"x": S, "y": S},
+  )
   assert got["inputs"] == "fake" and len(got["graphs"]) == 1
   n = nodes(got["graphs"][0])
   assert n["l_x_"]["input"] == "x" and n["l_x_"]["shape"] == [4, 6] and n["l_x_"]["dtype"] == "torch.float32"
   assert n["a"]["target"] == "operator.getitem"
-  assert n["a"]["args"][1] == {"tuple": [{"slice": [None, None, None]}, None, {"ellipsis": True}, {"slice": [1, 3, None]}]}
+  assert n["a"]["args"][1] == {
+    "tuple": [{"slice": [None, None, None]}, None, {"ellipsis": True}, {"slice": [1, 3, None]}]
+  }
   assert n["a"]["storage"] == n["l_x_"]["storage"] and n["a"]["stride"] == [6, 6, 1]  # a view
-  assert n["b"]["op"] == "call_method" and n["b"]["args"][1] == {"dtype": "torch.float16"} and n["b"]["storage"] != n["a"]["storage"]
-  assert n["c"]["target"] == "torch.cat" and n["c"]["args"] == [[{"node": "l_x_"}, {"node": "l_y_"}]] and n["c"]["kwargs"] == {"dim": -1}
+  assert (
+    n["b"]["op"] == "call_method"
+    and n["b"]["args"][1] == {"dtype": "torch.float16"}
+    and n["b"]["storage"] != n["a"]["storage"]
+  )
+  assert (
+    n["c"]["target"] == "torch.cat"
+    and n["c"]["args"] == [[{"node": "l_x_"}, {"node": "l_y_"}]]
+    and n["c"]["kwargs"] == {"dim": -1}
+  )
   assert n["d"]["stride"] == [1, 12]
   assert got["graphs"][0]["outputs"] == [{"node": "b"}, {"node": "d"}]
 
 
 def test_writes_and_aliases(make_variant):
-  got = graphs(make_variant, """
+  got = graphs(
+    make_variant,
+    """
 x += y
 r = torch.nn.functional.relu(x, inplace=True)
 d = torch.nn.functional.dropout(r, 0.1, False, False)
 z = y * 1
 z[0] = d[1]
-return (d, z)""", {"x": S, "y": S})
+return (d, z)""",
+    {"x": S, "y": S},
+  )
   n = nodes(got["graphs"][0])
   x, y = n["l_x_"]["storage"], n["l_y_"]["storage"]
   assert n["x"]["target"] == "operator.iadd" and n["x"]["writes"] == [x]
@@ -57,28 +75,60 @@ return (d, z)""", {"x": S, "y": S})
 
 
 def test_a_broken_graph_gives_its_pieces_in_order(make_variant):
-  got = graphs(make_variant, "n = k.item()\nreturn ((x * 2).sin() + n,)", {"x": S, "k": {"shape": [], "dtype": "torch.int64", "data": [3]}})
+  got = graphs(
+    make_variant,
+    "n = k.item()\nreturn ((x * 2).sin() + n,)",
+    {"x": S, "k": {"shape": [], "dtype": "torch.int64", "data": [3]}},
+  )
   assert got["inputs"] == "real" and len(got["graphs"]) >= 1
   text = json.dumps(got["graphs"])
   assert "operator.mul" in text and "sin" in text
 
 
 def test_device_literals_are_rewritten_for_the_device(make_variant):
-  got = graphs(make_variant, "return (x.to(device(type='cuda', index=0)) + torch.arange(6, device=device(type='cuda')),)", {"x": S})
+  got = graphs(
+    make_variant,
+    "return (x.to(device(type='cuda', index=0)) + torch.arange(6, device=device(type='cuda')),)",
+    {"x": S},
+  )
   assert '"cuda' not in json.dumps(got["graphs"]) and '"device": "cpu"' in json.dumps(got["graphs"])
 
 
 def test_canonical_names():
   from torch._C import _nn
-  assert encode.canonical_target(torch.nn.functional.linear) == encode.canonical_target(_nn.linear) == "torch.nn.functional.linear"
-  assert encode.canonical_target(torch.conv2d) == "torch.conv2d" and encode.canonical_target(torch.nn.functional.conv2d) == "torch.conv2d"
-  assert encode.canonical_target(operator.add) == "operator.add" and encode.canonical_target(operator.iadd) == "operator.iadd"
-  assert encode.canonical_target(torch.nn.functional.relu) == "torch.nn.functional.relu" and encode.canonical_target(torch.relu) == "torch.relu"
+
+  assert (
+    encode.canonical_target(torch.nn.functional.linear)
+    == encode.canonical_target(_nn.linear)
+    == "torch.nn.functional.linear"
+  )
+  assert (
+    encode.canonical_target(torch.conv2d) == "torch.conv2d"
+    and encode.canonical_target(torch.nn.functional.conv2d) == "torch.conv2d"
+  )
+  assert (
+    encode.canonical_target(operator.add) == "operator.add"
+    and encode.canonical_target(operator.iadd) == "operator.iadd"
+  )
+  assert (
+    encode.canonical_target(torch.nn.functional.relu) == "torch.nn.functional.relu"
+    and encode.canonical_target(torch.relu) == "torch.relu"
+  )
 
 
-@pytest.mark.parametrize("value,want", [((1, [2, None]), {"tuple": [1, [2, None]]}), (float("-inf"), {"float": "-inf"}), (-0.0, -0.0), (True, True),
-                                        (torch.strided, {"layout": "torch.strided"}), (torch.channels_last, {"memory_format": "torch.channels_last"}),
-                                        (torch.Size([2, 3]), {"size": [2, 3]}), (1j, {"complex": [0.0, 1.0]})])
+@pytest.mark.parametrize(
+  "value,want",
+  [
+    ((1, [2, None]), {"tuple": [1, [2, None]]}),
+    (float("-inf"), {"float": "-inf"}),
+    (-0.0, -0.0),
+    (True, True),
+    (torch.strided, {"layout": "torch.strided"}),
+    (torch.channels_last, {"memory_format": "torch.channels_last"}),
+    (torch.Size([2, 3]), {"size": [2, 3]}),
+    (1j, {"complex": [0.0, 1.0]}),
+  ],
+)
 def test_arguments(value, want):
   assert encode.encode_arg(value) == want
 
@@ -93,4 +143,7 @@ def test_the_recorded_graphs_are_what_capture_gives_today(sample_dir):
   for name in ("RTMO-l_start349_end354_12", "S-ViPNAS-MobileNetV3_start128_end133_7"):
     for label, variant in samples.variant_dirs(sample_dir(name)):
       got = capture.capture_variant(samples.load_variant(variant, label))
-      assert json.loads(json.dumps(got["graphs"])) == recorded["samples"][name][label]["graphs"], (name, label)
+      assert json.loads(json.dumps(got["graphs"])) == recorded["samples"][name][label]["graphs"], (
+        name,
+        label,
+      )

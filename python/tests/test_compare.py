@@ -3,9 +3,18 @@ import torch
 
 from passnet.worker import compare
 
-PUBLIC = {(torch.float32, -5): (1.30e-6, 1e-5), (torch.float16, -5): (1e-3, 1e-5), (torch.bfloat16, -5): (1.6e-2, 1e-5), (torch.float64, -5): (1e-7, 1e-7),
-          (torch.float32, -4): (1.96e-5, 1e-4), (torch.float32, -3): (2.94e-4, 1e-3), (torch.float32, -2): (4.42e-3, 1e-2), (torch.float32, -1): (6.65e-2, 0.1),
-          (torch.float16, 0): (1, 1), (torch.int64, -5): (0, 0)}
+PUBLIC = {
+  (torch.float32, -5): (1.30e-6, 1e-5),
+  (torch.float16, -5): (1e-3, 1e-5),
+  (torch.bfloat16, -5): (1.6e-2, 1e-5),
+  (torch.float64, -5): (1e-7, 1e-7),
+  (torch.float32, -4): (1.96e-5, 1e-4),
+  (torch.float32, -3): (2.94e-4, 1e-3),
+  (torch.float32, -2): (4.42e-3, 1e-2),
+  (torch.float32, -1): (6.65e-2, 0.1),
+  (torch.float16, 0): (1, 1),
+  (torch.int64, -5): (0, 0),
+}
 
 
 @pytest.mark.parametrize("key", PUBLIC, ids=str)
@@ -21,7 +30,9 @@ def test_one_wrong_element_is_found_and_named(dtype):
   y[2, 3, 1] += 1
   got = compare.compare_tensors(x, y)
   assert not got["ok"] and got["outside"] == 1 and got["first_bad"]["index"] == [2, 3, 1]
-  assert compare.compare_tensors(x, y, where=torch.ones(4, 5, 6, dtype=torch.bool).index_fill_(0, torch.tensor([2]), False))["ok"]
+  assert compare.compare_tensors(
+    x, y, where=torch.ones(4, 5, 6, dtype=torch.bool).index_fill_(0, torch.tensor([2]), False)
+  )["ok"]
 
 
 def test_the_edge_of_the_tolerance():

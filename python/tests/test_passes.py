@@ -23,14 +23,18 @@ def captured(function, *inputs):
 
 
 def a_pass(pattern, replacement_args=None, function=None, name="P"):
-  return pass_loader.LoadedPass(name, None, pattern, replacement_args or (lambda *a: a), function or (lambda *a: a[0]))
+  return pass_loader.LoadedPass(
+    name, None, pattern, replacement_args or (lambda *a: a), function or (lambda *a: a[0])
+  )
 
 
 def hand_built(names, build):
   g = torch.fx.Graph()
   g.output(build(g, *(g.placeholder(n) for n in names)))
   m = torch.fx.GraphModule({}, g, "P")
-  m.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
+  m.__signature__ = inspect.Signature(
+    [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+  )
   return m
 
 
@@ -71,7 +75,10 @@ def test_keyword_forms_match_by_hand_and_not_by_callable():
   x, y = torch.randn(3), torch.randn(3)  # two placeholders never bind one node
   gm = captured(model, x, y)
   assert apply(gm, a_pass(lambda x, y: F.relu(x * y, inplace=True)))["matches"] == []
-  pattern = hand_built(("x", "y"), lambda g, x, y: g.call_function(F.relu, (g.call_function(operator.mul, (x, y)),), {"inplace": True}))
+  pattern = hand_built(
+    ("x", "y"),
+    lambda g, x, y: g.call_function(F.relu, (g.call_function(operator.mul, (x, y)),), {"inplace": True}),
+  )
   record = apply(gm, a_pass(pattern, function=wrapped(lambda x, y: torch.zeros(3))))
   assert len(record["matches"]) == 1 and len(record["matches"][0]["nodes"]) == 2
   assert torch.equal(gm(x, y)[0], torch.ones(3))
@@ -89,8 +96,12 @@ def test_a_placeholder_binds_a_literal_and_the_wrapper_gets_it():
   model = lambda x: x.permute(0, 2, 1).contiguous()  # noqa: E731
   x = torch.randn(2, 3, 4)
   gm = captured(model, x)
-  pattern = hand_built(("x", "c"), lambda g, x, c: g.call_method("contiguous", (g.call_method("permute", (x, 0, c, 1)),)))
-  record = apply(gm, a_pass(pattern, lambda x, c: (x, c, "route"), wrapped(lambda *a: seen.append(a[1:]) or a[0])))
+  pattern = hand_built(
+    ("x", "c"), lambda g, x, c: g.call_method("contiguous", (g.call_method("permute", (x, 0, c, 1)),))
+  )
+  record = apply(
+    gm, a_pass(pattern, lambda x, c: (x, c, "route"), wrapped(lambda *a: seen.append(a[1:]) or a[0]))
+  )
   assert record["matches"][0]["placeholders"]["c"] == 2
   gm(x)
   assert seen == [(2, "route")]
@@ -136,8 +147,13 @@ def test_the_replacement_stands_before_the_first_user():
   gm = captured(model, torch.ones(2), torch.ones(2))
   apply(gm, a_pass(lambda x: x * 2, function=wrapped(lambda x: x * 2)))
   order = [n.name for n in gm.graph.nodes if n.op == "call_function"]
-  assert order.index("wrapped" if "wrapped" in order else [n for n in order if n not in ("add", "iadd", "y")][0]) > 0
-  assert [n.op for n in gm.graph.nodes][-1] == "output" and torch.equal(gm(torch.ones(2), torch.ones(2))[0], torch.full((2,), 4.0))
+  assert (
+    order.index("wrapped" if "wrapped" in order else [n for n in order if n not in ("add", "iadd", "y")][0])
+    > 0
+  )
+  assert [n.op for n in gm.graph.nodes][-1] == "output" and torch.equal(
+    gm(torch.ones(2), torch.ones(2))[0], torch.full((2,), 4.0)
+  )
 
 
 # -- the backend
@@ -155,7 +171,9 @@ def test_each_piece_of_a_broken_graph_must_match():
     torch._dynamo.graph_break()
     return torch.sin(y)
 
-  backend = pass_manager.PassBackend(pass_loader.PassSet([a_pass(lambda x: x * 2, function=wrapped(lambda x: torch.empty_like(x)))]))
+  backend = pass_manager.PassBackend(
+    pass_loader.PassSet([a_pass(lambda x: x * 2, function=wrapped(lambda x: torch.empty_like(x)))])
+  )
   torch._dynamo.reset()
   with pytest.raises(Exception, match="No passes modified"):
     torch.compile(model, backend=backend)(torch.randn(3))
@@ -164,14 +182,38 @@ def test_each_piece_of_a_broken_graph_must_match():
 
 # -- the guard
 ALLOWED = {
-    "empty_like": lambda x: torch.empty_like(x), "zeros_like": torch.zeros_like, "ones_like": torch.ones_like, "full_like": lambda x: torch.full_like(x, 2),
-    "empty": lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device), "as_tensor": lambda x: torch.as_tensor(x), "to": lambda x: x.to(torch.float16),
-    "metadata": lambda x: (x.shape, x.stride(), x.numel(), x.dim(), x.dtype, x.device, x.data_ptr(), x.is_contiguous(), x.size(0), x.get_device()),
+  "empty_like": lambda x: torch.empty_like(x),
+  "zeros_like": torch.zeros_like,
+  "ones_like": torch.ones_like,
+  "full_like": lambda x: torch.full_like(x, 2),
+  "empty": lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device),
+  "as_tensor": lambda x: torch.as_tensor(x),
+  "to": lambda x: x.to(torch.float16),
+  "metadata": lambda x: (
+    x.shape,
+    x.stride(),
+    x.numel(),
+    x.dim(),
+    x.dtype,
+    x.device,
+    x.data_ptr(),
+    x.is_contiguous(),
+    x.size(0),
+    x.get_device(),
+  ),
 }
 FORBIDDEN = {
-    "add": lambda x: x + 1, "view": lambda x: x.view(-1), "contiguous of a transpose": lambda x: x.t().contiguous(), "matmul": lambda x: x @ x,
-    "fill_": lambda x: x.fill_(0), "copy_": lambda x: torch.empty_like(x).copy_(x), "clone": lambda x: x.clone(), "index": lambda x: x[0],
-    "detach": lambda x: x.detach(), "relu": lambda x: F.relu(x), "item": lambda x: x.sum().item(),
+  "add": lambda x: x + 1,
+  "view": lambda x: x.view(-1),
+  "contiguous of a transpose": lambda x: x.t().contiguous(),
+  "matmul": lambda x: x @ x,
+  "fill_": lambda x: x.fill_(0),
+  "copy_": lambda x: torch.empty_like(x).copy_(x),
+  "clone": lambda x: x.clone(),
+  "index": lambda x: x[0],
+  "detach": lambda x: x.detach(),
+  "relu": lambda x: F.relu(x),
+  "item": lambda x: x.sum().item(),
 }
 
 
@@ -210,7 +252,10 @@ def test_empty_like_drops_its_dtype_under_the_guard_as_in_public():
 def test_storage_is_shared_and_lists_stay_plain():
   x = torch.randn(4)
   seen = {}
-  out = poison.guarded_call(lambda a, rest: seen.update(kind=type(rest[0]).__name__, top=type(a).__name__, p=a.data_ptr()) or a, (x, [x]))
+  out = poison.guarded_call(
+    lambda a, rest: seen.update(kind=type(rest[0]).__name__, top=type(a).__name__, p=a.data_ptr()) or a,
+    (x, [x]),
+  )
   assert seen == {"kind": "Tensor", "top": "PosionDispatchTensor", "p": x.data_ptr()}
   assert type(out) is torch.Tensor and out.data_ptr() == x.data_ptr()
 
@@ -228,8 +273,10 @@ SHARED = "def wrapper(*a):\n  return a[0]\ndef other(*a):\n  return a[0]\n"
 
 
 def plain_pass(function="wrapper", pattern="x * 2"):
-  return (f"from pass_dir._shared_kernels import {function}\ndef pattern(x):\n  return {pattern}\ndef replacement_args(x):\n  return (x,)\n"
-          f"def replacement_func():\n  return {function}\n")
+  return (
+    f"from pass_dir._shared_kernels import {function}\ndef pattern(x):\n  return {pattern}\ndef replacement_args(x):\n  return (x,)\n"
+    f"def replacement_func():\n  return {function}\n"
+  )
 
 
 def load(directory, **keywords):
@@ -238,7 +285,14 @@ def load(directory, **keywords):
 
 
 def test_order_limits_and_refusals(tmp_path):
-  d = write(tmp_path / "state_7", ["B", "A", "C"], _shared_kernels=SHARED, A=plain_pass(), B=plain_pass(), C=plain_pass())
+  d = write(
+    tmp_path / "state_7",
+    ["B", "A", "C"],
+    _shared_kernels=SHARED,
+    A=plain_pass(),
+    B=plain_pass(),
+    C=plain_pass(),
+  )
   found = load(d, rejected={"C": ["Line 3: blocked call"]})
   assert [p.name for p in found.passes] == ["B", "A"]
   assert found.skipped == [{"name": "C", "reason": "source rules: Line 3: blocked call"}]
@@ -248,12 +302,21 @@ def test_order_limits_and_refusals(tmp_path):
 def test_a_second_replacement_function_drops_passes_with_a_reason(tmp_path):
   d = write(tmp_path / "p", ["A", "B"], _shared_kernels=SHARED, A=plain_pass(), B=plain_pass("other"))
   found = load(d)
-  assert len(found.passes) == 1 and found.skipped[0]["reason"] == "dropped by the limit of 1 replacement functions"
+  assert (
+    len(found.passes) == 1 and found.skipped[0]["reason"] == "dropped by the limit of 1 replacement functions"
+  )
 
 
-@pytest.mark.parametrize("names,files,code", [
-    (["A"], {}, "pass_missing"), ([], {}, "no_passes"), (["A"], {"A": "x = 1\n"}, "pass_contract"), (["A"], {"A": "import nothing_of_that_name\n"}, "pass_import"),
-    (["A"], {"A": plain_pass().replace("return wrapper", "return lambda x: x")}, "unstable_replacement_func")])
+@pytest.mark.parametrize(
+  "names,files,code",
+  [
+    (["A"], {}, "pass_missing"),
+    ([], {}, "no_passes"),
+    (["A"], {"A": "x = 1\n"}, "pass_contract"),
+    (["A"], {"A": "import nothing_of_that_name\n"}, "pass_import"),
+    (["A"], {"A": plain_pass().replace("return wrapper", "return lambda x: x")}, "unstable_replacement_func"),
+  ],
+)
 def test_bad_pass_dirs_say_what_is_wrong(tmp_path, names, files, code):
   d = write(tmp_path / "p", names, _shared_kernels=SHARED, **files)
   with pytest.raises(WorkerError) as e:
@@ -286,6 +349,7 @@ def test_input_passes_run_first_and_may_be_replaced_and_reordered(tmp_path):
 
 def test_a_planted_pyc_is_never_run_and_two_states_do_not_mix(tmp_path):
   import py_compile
+
   d = write(tmp_path / "p", ["A"], _shared_kernels=SHARED, A=plain_pass())
   shared = os.path.join(d, "_shared_kernels.py")
   evil = tmp_path / "evil.py"
@@ -295,7 +359,12 @@ def test_a_planted_pyc_is_never_run_and_two_states_do_not_mix(tmp_path):
   cache = os.path.join(d, "__pycache__")
   os.makedirs(cache)
   import importlib.util
-  py_compile.compile(str(evil), cfile=importlib.util.cache_from_source(shared), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+
+  py_compile.compile(
+    str(evil),
+    cfile=importlib.util.cache_from_source(shared),
+    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+  )
   assert load(d).passes[0].function(5) == 5
   other = str(tmp_path / "q")
   shutil.copytree(d, other)
@@ -306,9 +375,13 @@ def test_a_planted_pyc_is_never_run_and_two_states_do_not_mix(tmp_path):
 
 
 def test_custom_checkers_of_the_environment(tmp_path, monkeypatch):
-  d = write(tmp_path / "p", ["A", "B"], _shared_kernels=SHARED, A=plain_pass(), B=plain_pass() + "# forbidden word\n")
+  d = write(
+    tmp_path / "p", ["A", "B"], _shared_kernels=SHARED, A=plain_pass(), B=plain_pass() + "# forbidden word\n"
+  )
   checker = tmp_path / "checker.py"
-  checker.write_text("def validate_pass_source(source):\n  return ['no such word'] if 'forbidden' in source else []\n")
+  checker.write_text(
+    "def validate_pass_source(source):\n  return ['no such word'] if 'forbidden' in source else []\n"
+  )
   monkeypatch.setenv("PASSNET_CUSTOM_PASS_SOURCE_CHECKER_PATH", f"/nowhere.py:{checker}")
   found = load(d)
   assert [p.name for p in found.passes] == ["A"] and "no such word" in found.skipped[0]["reason"]

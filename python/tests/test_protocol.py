@@ -33,7 +33,9 @@ def test_limits_agree_with_the_fixtures():
 
 
 def test_numbers_that_json_lacks_become_text():
-  message, _ = protocol.decode(protocol.encode({"v": 1, "id": 1, "a": [float("inf"), float("nan"), 1e-45], "b": {2: object}}))
+  message, _ = protocol.decode(
+    protocol.encode({"v": 1, "id": 1, "a": [float("inf"), float("nan"), 1e-45], "b": {2: object}})
+  )
   assert message["a"] == ["inf", "nan", 1e-45] and isinstance(message["b"]["2"], str)
 
 
@@ -41,10 +43,18 @@ class Worker:
   def __init__(self):
     request, self.out = os.pipe()
     self.back, reply = os.pipe()
-    self.files = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # files, not pipes: nobody drains a pipe here
+    self.files = (
+      tempfile.TemporaryFile(),
+      tempfile.TemporaryFile(),
+    )  # files, not pipes: nobody drains a pipe here
     env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")}
-    self.process = subprocess.Popen([sys.executable, "-m", "passnet.worker", "--fd-in", str(request), "--fd-out", str(reply)],
-                                    pass_fds=(request, reply), env=env, stdout=self.files[0], stderr=self.files[1])
+    self.process = subprocess.Popen(
+      [sys.executable, "-m", "passnet.worker", "--fd-in", str(request), "--fd-out", str(reply)],
+      pass_fds=(request, reply),
+      env=env,
+      stdout=self.files[0],
+      stderr=self.files[1],
+    )
     os.close(request)
     os.close(reply)
     self.channel = protocol.Channel(self.back, self.out)
@@ -90,7 +100,11 @@ def test_a_bad_frame_is_answered_and_the_next_one_works(worker):
 
 def test_unknown_commands_and_missing_fields_are_errors_with_a_remedy(worker):
   refused = worker.call(cmd="dance")
-  assert not refused["ok"] and refused["error"]["code"] == "command.unknown" and "smoke" in refused["error"]["remedy"]
+  assert (
+    not refused["ok"]
+    and refused["error"]["code"] == "command.unknown"
+    and "smoke" in refused["error"]["remedy"]
+  )
   assert worker.call(cmd="trace")["error"]["code"] == "request.field"
   assert worker.end() == 0
 

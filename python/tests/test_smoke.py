@@ -8,14 +8,38 @@ from passnet.worker import smoke, trace
 
 BODY = "a = x * y\nb = torch.nn.functional.relu(a, inplace=True)\nreturn (b.view(-1, 8),)"
 METAS = {"x": {"shape": [5, 6, 8]}, "y": {"shape": [5, 6, 8], "mean": 1.0, "std": 0}}
-PROGRAM = {"arrays": [{"id": 0, "kind": "input", "shape": [5, 6, 8], "dtype": "f32", "input": 0}, {"id": 1, "kind": "input", "shape": [5, 6, 8], "dtype": "f32", "input": 1},
-                      {"id": 2, "kind": "map", "shape": [5, 6, 8], "dtype": "f32",
-                       "expr": ["max", ["mul", *(["read", k, [["iv", 0], ["iv", 1], ["iv", 2]]] for k in (0, 1))], ["c", 0.0, "f32"]]}], "outputs": [2]}
+PROGRAM = {
+  "arrays": [
+    {"id": 0, "kind": "input", "shape": [5, 6, 8], "dtype": "f32", "input": 0},
+    {"id": 1, "kind": "input", "shape": [5, 6, 8], "dtype": "f32", "input": 1},
+    {
+      "id": 2,
+      "kind": "map",
+      "shape": [5, 6, 8],
+      "dtype": "f32",
+      "expr": [
+        "max",
+        ["mul", *(["read", k, [["iv", 0], ["iv", 1], ["iv", 2]]] for k in (0, 1))],
+        ["c", 0.0, "f32"],
+      ],
+    },
+  ],
+  "outputs": [2],
+}
 
 
 @pytest.fixture
 def run(make_variant, corpus, tmp_path):
-  def call(edit=None, file="_shared_kernels.py", body=BODY, metas=METAS, dtypes=("float32",), programs=None, meta=None, **options):
+  def call(
+    edit=None,
+    file="_shared_kernels.py",
+    body=BODY,
+    metas=METAS,
+    dtypes=("float32",),
+    programs=None,
+    meta=None,
+    **options,
+  ):
     pass_dir = corpus("scale_relu")
     if edit:
       copy = str(tmp_path / "state")
@@ -36,6 +60,7 @@ def run(make_variant, corpus, tmp_path):
     reply = smoke.command(request, lambda event: None)
     json.dumps(reply)
     return reply
+
   return call
 
 
@@ -48,16 +73,24 @@ def test_a_good_pass_is_green_in_every_dtype(run):
   assert reply["ok"] and reply["loaded"] == ["ScaleRelu"]
   for variant in reply["variants"]:
     assert len(variant["graphs"]) == 1 and len(variant["graphs"][0]["passes"][0]["matches"]) == 1
-    assert [(c["family"], c["mode"]) for c in variant["calls"]] == [(f, m) for f in ("sample", "live") for m in ("poisoned", "plain", "plain", "plain")]
+    assert [(c["family"], c["mode"]) for c in variant["calls"]] == [
+      (f, m) for f in ("sample", "live") for m in ("poisoned", "plain", "plain", "plain")
+    ]
     assert all(o["bit_equal"] for c in variant["calls"] for o in c["outputs"])
     assert variant["proven"]["poison"] == variant["proven"]["numerics"] == "interpreter on the CPU"
-    assert any(launch["fast"] for launch in variant["launches"])  # the compiled kernel's own launcher was used
+    assert any(
+      launch["fast"] for launch in variant["launches"]
+    )  # the compiled kernel's own launcher was used
 
 
 def test_wrong_numbers_are_found_with_the_element(run):
   reply = run(("tl.maximum(v, 0.0)", "tl.maximum(v, 0.001)"))
   call = reply["variants"][0]["calls"][0]
-  assert not reply["ok"] and call["outputs"][0]["outside"] > 0 and call["outputs"][0]["first_bad"]["got"] == pytest.approx(0.001)
+  assert (
+    not reply["ok"]
+    and call["outputs"][0]["outside"] > 0
+    and call["outputs"][0]["first_bad"]["got"] == pytest.approx(0.001)
+  )
   assert reply["variants"][0]["proven"] == {}
 
 
@@ -70,19 +103,31 @@ def test_degenerate_inputs_do_not_hide_a_fault(run):
 def test_a_forbidden_operator_is_named(run):
   reply = run(("return _run_scale_relu(args[0], args[1])", "return torch.relu(args[0] * args[1])"))
   variant = reply["variants"][0]
-  assert not reply["ok"] and variant["violations"] == ["aten.mul.Tensor"] and "Unauthorized Operator" in errors(reply)[0]
+  assert (
+    not reply["ok"]
+    and variant["violations"] == ["aten.mul.Tensor"]
+    and "Unauthorized Operator" in errors(reply)[0]
+  )
 
 
 def test_a_swallowed_violation_counts(run):
-  reply = run(("    return _run_scale_relu(args[0], args[1])",
-               "    try:\n        args[0].view(-1)\n    except RuntimeError:\n        pass\n    return _run_scale_relu(args[0], args[1])"))
+  reply = run(
+    (
+      "    return _run_scale_relu(args[0], args[1])",
+      "    try:\n        args[0].view(-1)\n    except RuntimeError:\n        pass\n    return _run_scale_relu(args[0], args[1])",
+    )
+  )
   assert not reply["ok"] and reply["variants"][0]["violations"] == ["aten.view.default"]
   assert all(c["ok"] for c in reply["variants"][0]["calls"] if c["mode"] == "plain")
 
 
 def test_a_cached_output_fails_on_fresh_inputs(run):
-  reply = run(("    return _run_scale_relu(args[0], args[1])",
-               "    if 'o' not in _entries:\n        _entries['o'] = _run_scale_relu(args[0], args[1])\n    return _entries['o']"))
+  reply = run(
+    (
+      "    return _run_scale_relu(args[0], args[1])",
+      "    if 'o' not in _entries:\n        _entries['o'] = _run_scale_relu(args[0], args[1])\n    return _entries['o']",
+    )
+  )
   assert not reply["ok"]
 
 
@@ -105,14 +150,26 @@ def test_mutated_inputs_and_aliases_are_compared(run):
   reply = run(("operator.mul", "operator.imul"), file="ScaleRelu.py", body=body)
   call = reply["variants"][0]["calls"][0]
   assert not reply["ok"] and call["outputs"][0]["ok"]  # the value is right, but eager writes x and returns it
-  assert [i["name"] for i in call["inputs"]] == ["x"] and call["alias"] == {"eager": ["out0=in0"], "compiled": []}
+  assert [i["name"] for i in call["inputs"]] == ["x"] and call["alias"] == {
+    "eager": ["out0=in0"],
+    "compiled": [],
+  }
 
 
 def test_no_match_and_failing_models_leave_the_others_alone(run, make_variant, corpus):
-  good, unmatched, broken = make_variant(BODY, METAS), make_variant("return (x + y,)", METAS), make_variant("return (x.nothing(),)", METAS)
-  reply = smoke.command({"variants": [unmatched, broken, "/nowhere", good], "pass_dir": corpus("scale_relu")}, lambda e: None)
+  good, unmatched, broken = (
+    make_variant(BODY, METAS),
+    make_variant("return (x + y,)", METAS),
+    make_variant("return (x.nothing(),)", METAS),
+  )
+  reply = smoke.command(
+    {"variants": [unmatched, broken, "/nowhere", good], "pass_dir": corpus("scale_relu")}, lambda e: None
+  )
   assert [v["ok"] for v in reply["variants"]] == [False, False, False, True]
-  assert reply["variants"][0]["calls"][0]["error"]["code"] == "no_match" and len(reply["variants"][0]["calls"]) == 1
+  assert (
+    reply["variants"][0]["calls"][0]["error"]["code"] == "no_match"
+    and len(reply["variants"][0]["calls"]) == 1
+  )
   assert reply["variants"][1]["calls"][0]["error"]["code"] == "eager_failed"
   assert reply["variants"][2]["error"]["code"] == "cannot_read"
 
@@ -121,13 +178,19 @@ def test_wrapper_outputs_against_the_reference(run):
   reply = run(programs={"ScaleRelu": [PROGRAM]})
   assert reply["ok"]
   wrapper = reply["variants"][0]["calls"][-1]["wrappers"][0]
-  assert wrapper["ok"] and wrapper["outputs"][0]["bit_equal"] and wrapper["outputs"][0]["reference"] == "cuda formula, whole"
+  assert (
+    wrapper["ok"]
+    and wrapper["outputs"][0]["bit_equal"]
+    and wrapper["outputs"][0]["reference"] == "cuda formula, whole"
+  )
   other = json.loads(json.dumps(PROGRAM).replace('"max"', '"min"'))
   assert not run(programs={"ScaleRelu": [other]})["ok"]
 
 
 def test_the_cuda_reference_decides_over_cpu_eager_in_the_last_bits_only(run):
-  """A kernel and a reference that both add 1e-4: outside t = -5 of eager, inside the rough tolerance; 10 is not."""
+  """A kernel and a reference that both add 1e-4: outside t = -5 of eager, inside the rough tolerance; 10 is
+  not.
+  """
   for step, ok in (("1e-4", True), ("10.0", False)):
     program = json.loads(json.dumps(PROGRAM))
     program["arrays"][2]["expr"] = ["add", program["arrays"][2]["expr"], ["c", float(step), "f32"]]
@@ -150,16 +213,35 @@ def test_a_sample_of_programs_is_judged_by_the_reference_alone(run):
 
 def test_large_variants_are_refused_with_a_way_out_and_run_when_shrunk(run):
   reply = run(max_elements=100)
-  assert reply["variants"][0]["error"]["code"] == "too_large" and "shrunk" in reply["variants"][0]["error"]["remedy"]
+  assert (
+    reply["variants"][0]["error"]["code"] == "too_large"
+    and "shrunk" in reply["variants"][0]["error"]["remedy"]
+  )
   small = run(max_elements=100, meta={n: {"shape": [1, 2, 8]} for n in METAS})
-  assert small["ok"] and small["variants"][0]["shrunk"] and small["variants"][0]["proven"]["numerics"].endswith("shrunk shapes")
+  assert (
+    small["ok"]
+    and small["variants"][0]["shrunk"]
+    and small["variants"][0]["proven"]["numerics"].endswith("shrunk shapes")
+  )
 
 
 def test_trace_gives_patterns_and_matches(make_variant, corpus):
-  reply = trace.command({"pass_dir": corpus("scale_relu"), "variants": [make_variant(BODY, METAS), make_variant("return (x + y,)", METAS)]}, lambda e: None)
+  reply = trace.command(
+    {
+      "pass_dir": corpus("scale_relu"),
+      "variants": [make_variant(BODY, METAS), make_variant("return (x + y,)", METAS)],
+    },
+    lambda e: None,
+  )
   entry = reply["passes"][0]
   assert entry["hand_built"] and entry["parameters"] == ["x", "y"]
-  assert [n["target"] for n in entry["pattern"]["nodes"]] == ["x", "y", "operator.mul", "torch.nn.functional.relu", "output"]
+  assert [n["target"] for n in entry["pattern"]["nodes"]] == [
+    "x",
+    "y",
+    "operator.mul",
+    "torch.nn.functional.relu",
+    "output",
+  ]
   assert entry["replacement"]["nodes"][2]["args"] == [{"node": "x"}, {"node": "y"}, "scale_relu"]
   assert [v["matched"] for v in reply["variants"]] == [True, False]
   assert reply["variants"][0]["graphs"][0]["passes"][0]["matches"][0]["nodes"] == ["a", "b"]

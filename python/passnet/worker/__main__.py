@@ -9,7 +9,9 @@ from .errors import WorkerError, describe
 
 
 def _own_descriptors(fd_in, fd_out):
-  """Private copies of the protocol's descriptors; 1 and 2 lead to stderr, so nothing that is printed gets between frames."""
+  """Private copies of the protocol's descriptors; 1 and 2 lead to stderr, so nothing that is printed gets
+  between frames.
+  """
   pair = []
   for fd in (fd_in, fd_out):
     copy = os.dup(fd)
@@ -40,7 +42,12 @@ def _answer(channel, message):
 
   try:
     request = {k: v for k, v in message.items() if k not in ("v", "id", "cmd")}
-    return {"v": protocol.VERSION, "id": number, "ok": True, **_without_ok(commands.run(message.get("cmd"), request, progress))}
+    return {
+      "v": protocol.VERSION,
+      "id": number,
+      "ok": True,
+      **_without_ok(commands.run(message.get("cmd"), request, progress)),
+    }
   except BaseException as e:  # noqa: BLE001 - sys.exit in somebody's pass must not end the worker
     if isinstance(e, KeyboardInterrupt):
       raise
@@ -60,7 +67,9 @@ def serve(channel):
     try:
       message = channel.read()
     except protocol.FrameError as e:
-      channel.write({"v": protocol.VERSION, "id": -1, "ok": False, "error": describe(e, with_traceback=False)})
+      channel.write(
+        {"v": protocol.VERSION, "id": -1, "ok": False, "error": describe(e, with_traceback=False)}
+      )
       if e.fatal:
         return 1
       continue
@@ -73,7 +82,9 @@ def serve(channel):
     try:
       channel.write(reply)
     except WorkerError as e:  # the reply is too large to send
-      channel.write({"v": protocol.VERSION, "id": message["id"], "ok": False, "error": describe(e, with_traceback=False)})
+      channel.write(
+        {"v": protocol.VERSION, "id": message["id"], "ok": False, "error": describe(e, with_traceback=False)}
+      )
 
 
 def main(argv=None):

@@ -1,7 +1,8 @@
 """The bench command: compilers against each other in one process, in interleaved blocks.
 
-Compilers: "eager"; "nope" (a backend that changes nothing); "inductor"; "inductor_eager" (with every switch for eager's numerics that
-this torch has); {"name", "pass_dir"} for a state of passes. Each has its own copies of the inputs.
+Compilers: "eager"; "nope" (a backend that changes nothing); "inductor"; "inductor_eager" (with every switch
+for eager's numerics that this torch has); {"name", "pass_dir"} for a state of passes. Each has its own copies
+of the inputs.
 """
 
 import contextlib
@@ -12,16 +13,32 @@ import torch
 from . import compare, interpreter, pass_loader, pass_manager, replay, samples, timing
 from .errors import WorkerError, describe
 
-DEFAULTS = {"warmup": 25, "trials": 100, "block": 10, "device": "cuda", "family": "sample", "seed": 1, "raw": False}
+DEFAULTS = {
+  "warmup": 25,
+  "trials": 100,
+  "block": 10,
+  "device": "cuda",
+  "family": "sample",
+  "seed": 1,
+  "raw": False,
+}
 
 
 def command(request, progress):
-  """bench: {"sample" | "variants", "labels"?, "compilers": [...], "options"?, "meta"?} -> {"variants": [{"label", "compilers": {name: ...}}]}."""
+  """bench: {"sample" | "variants", "labels"?, "compilers": [...], "options"?, "meta"?} -> {"variants":
+  [{"label", "compilers": {name: ...}}]}.
+  """
   options = {**DEFAULTS, **request.get("options", {})}
   device = torch.device(options["device"])
   if device.type == "cuda" and not torch.cuda.is_available():
-    raise WorkerError("no_gpu", "bench on cuda needs a GPU and torch sees none", "give device cpu to time on the host, for tests only")
-  pairs = samples.variant_dirs(request["sample"]) if "sample" in request else [(d, d) for d in request["variants"]]
+    raise WorkerError(
+      "no_gpu",
+      "bench on cuda needs a GPU and torch sees none",
+      "give device cpu to time on the host, for tests only",
+    )
+  pairs = (
+    samples.variant_dirs(request["sample"]) if "sample" in request else [(d, d) for d in request["variants"]]
+  )
   wanted = request.get("labels")
   pairs = [p for p in pairs if not wanted or p[0] in wanted]
   compilers = [c if isinstance(c, dict) else {"name": c} for c in request.get("compilers", ["eager", "nope"])]
@@ -47,7 +64,12 @@ def _device_name(device):
 def inductor_eager_switches():
   """The Inductor settings of this torch that ask for eager's numerics."""
   import torch._inductor.config as config
-  wanted = {"emulate_precision_casts": True, "emulate_divison_rounding": True, "emulate_division_rounding": True}
+
+  wanted = {
+    "emulate_precision_casts": True,
+    "emulate_divison_rounding": True,
+    "emulate_division_rounding": True,
+  }
   return {k: v for k, v in wanted.items() if hasattr(config, k)}
 
 
@@ -78,7 +100,11 @@ class Contender:
       return torch.compile(model)
     if spec["name"] == "inductor_eager":
       return torch.compile(model, options=inductor_eager_switches())
-    raise WorkerError("compiler", f"unknown compiler {spec['name']!r}", "eager, nope, inductor, inductor_eager, or {name, pass_dir}")
+    raise WorkerError(
+      "compiler",
+      f"unknown compiler {spec['name']!r}",
+      "eager, nope, inductor, inductor_eager, or {name, pass_dir}",
+    )
 
   def warm_up(self, count):
     if self.backend:
@@ -106,7 +132,11 @@ class Contender:
 def _bench_variant(variant, compilers, options, device, rejected):
   model = samples.build_model(variant, device.type)
   metas = samples.ordered_metas(variant, model)
-  named = replay.public_inputs(variant, device) if options["family"] == "sample" else replay.live_inputs(variant, options["seed"], (), device)
+  named = (
+    replay.public_inputs(variant, device)
+    if options["family"] == "sample"
+    else replay.live_inputs(variant, options["seed"], (), device)
+  )
   inputs = [named[m.name] for m in metas]
   results, contenders = {}, []
   with contextlib.ExitStack() as stack:
@@ -144,8 +174,11 @@ def first_correct_t(expected, got):
 
 
 def _report(contender, baseline, expected, inputs, options):
-  out = {"ok": True, "e2e_ms": timing.statistics([t for b in contender.blocks_e2e for t in b]),
-         "gpu_ms": timing.statistics([t for b in contender.blocks_gpu for t in b])}
+  out = {
+    "ok": True,
+    "e2e_ms": timing.statistics([t for b in contender.blocks_e2e for t in b]),
+    "gpu_ms": timing.statistics([t for b in contender.blocks_gpu for t in b]),
+  }
   if baseline is not None and contender is not baseline:
     out["speedup_e2e"] = round(baseline_median(baseline, "e2e") / out["e2e_ms"]["median"], 5)
     out["speedup_e2e_90"] = timing.ratio_interval(baseline.blocks_e2e, contender.blocks_e2e)

@@ -1,7 +1,8 @@
 """Dynamo graphs of a variant: what torch.compile hands to a backend, one graph per piece, in call order.
 
-Fake tensors by default: no memory is used, whatever the size of the variant. Where the code asks for the value of a
-tensor (.item(), data-dependent shapes) dynamo breaks the graph and the pieces between need real data: `real=True`.
+Fake tensors by default: no memory is used, whatever the size of the variant. Where the code asks for the
+value of a tensor (.item(), data-dependent shapes) dynamo breaks the graph and the pieces between need real
+data: `real=True`.
 
   python -m passnet.worker.capture [--device cpu] [--real] DIRECTORY...
 """
@@ -32,8 +33,10 @@ class _Recorder:
 
 def _fake_inputs(variant, model, mode, device):
   with mode:
-    return [torch.empty(tuple(m.shape), dtype=replay.torch_dtype(m.dtype), device=device)
-            for m in samples.ordered_metas(variant, model)]
+    return [
+      torch.empty(tuple(m.shape), dtype=replay.torch_dtype(m.dtype), device=device)
+      for m in samples.ordered_metas(variant, model)
+    ]
 
 
 def record_graphs(variant, device="cpu", real=False, reset=True):
@@ -54,19 +57,31 @@ def record_graphs(variant, device="cpu", real=False, reset=True):
   with scope:
     compiled(*inputs)
   if not recorder.graphs:
-    raise WorkerError("no_graph", f"{variant.path}: dynamo made no graph", "the model holds no tensor operation that dynamo captures")
+    raise WorkerError(
+      "no_graph",
+      f"{variant.path}: dynamo made no graph",
+      "the model holds no tensor operation that dynamo captures",
+    )
   return recorder.graphs
 
 
 def annotate(gm):
-  """Runs the graph on fakes of its placeholders and returns ({node: written storages}, {node: value}, storages).
+  """Runs the graph on fakes of its placeholders and returns ({node: written storages}, {node: value},
+  storages).
 
-  In-place writes are seen as a rise of a fake's version counter; storages are numbered in order of first sight.
+  In-place writes are seen as a rise of a fake's version counter; storages are numbered in order of first
+  sight.
   """
   storages = encode.Storages()
   values, writes = {}, {}
-  mode = next((n.meta["example_value"].fake_mode for n in gm.graph.nodes
-               if isinstance(n.meta.get("example_value"), FakeTensor)), None)
+  mode = next(
+    (
+      n.meta["example_value"].fake_mode
+      for n in gm.graph.nodes
+      if isinstance(n.meta.get("example_value"), FakeTensor)
+    ),
+    None,
+  )
   with mode or FakeTensorMode():
     env = {}
     seen = []  # (tensor, version) of everything made so far
@@ -117,7 +132,9 @@ def _attribute(gm, target):
 
 
 def graph_json(gm):
-  """One element of "graphs". A graph that cannot be run on fakes is still given, without the facts that need a run."""
+  """One element of "graphs". A graph that cannot be run on fakes is still given, without the facts that need
+  a run.
+  """
   try:
     values, writes, storages = annotate(gm)
     failed = None
@@ -129,8 +146,14 @@ def graph_json(gm):
     entry = encode.encode_node(node, storages, values.get(node))
     entry["writes"] = writes.get(node, [])
     if node.op == "output":
-      entry = {"name": node.name, "op": "output", "target": "output", "args": [encode.encode_arg(a) for a in node.args],
-               "kwargs": {}, "writes": []}
+      entry = {
+        "name": node.name,
+        "op": "output",
+        "target": "output",
+        "args": [encode.encode_arg(a) for a in node.args],
+        "kwargs": {},
+        "writes": [],
+      }
       result = node.args[0]
       outputs = [encode.encode_arg(a) for a in (result if isinstance(result, (tuple, list)) else [result])]
     nodes.append(entry)
@@ -141,7 +164,9 @@ def graph_json(gm):
 
 
 def capture_variant(variant, device="cpu", real=False):
-  """{"graphs": [...], "device", "inputs": how}: falls back to real inputs when fakes cannot carry the program through."""
+  """{"graphs": [...], "device", "inputs": how}: falls back to real inputs when fakes cannot carry the program
+  through.
+  """
   how = "real" if real else "fake"
   try:
     graphs = record_graphs(variant, device, real)
@@ -151,7 +176,12 @@ def capture_variant(variant, device="cpu", real=False):
       raise
     graphs = record_graphs(variant, device, True)
     how = "real"
-  return {"graphs": [graph_json(gm) for gm in graphs], "device": device, "inputs": how, "torch": torch.__version__}
+  return {
+    "graphs": [graph_json(gm) for gm in graphs],
+    "device": device,
+    "inputs": how,
+    "torch": torch.__version__,
+  }
 
 
 def _bytes(meta):
@@ -162,8 +192,12 @@ def _bytes(meta):
 
 
 def command(request, progress):
-  """capture: {"variants": [dir...] | "sample": dir, "device", "real", "meta"} -> {"variants": [{"label", "graphs"|"error"}]}."""
-  pairs = samples.variant_dirs(request["sample"]) if "sample" in request else [(d, d) for d in request["variants"]]
+  """capture: {"variants": [dir...] | "sample": dir, "device", "real", "meta"} -> {"variants": [{"label",
+  "graphs"|"error"}]}.
+  """
+  pairs = (
+    samples.variant_dirs(request["sample"]) if "sample" in request else [(d, d) for d in request["variants"]]
+  )
   results = []
   for i, (label, path) in enumerate(pairs):
     entry = {"label": label}
@@ -178,7 +212,9 @@ def command(request, progress):
 
 
 def main(argv=None):
-  parser = argparse.ArgumentParser(prog="passnet.worker.capture", description="Print the dynamo graphs of variants as JSON.")
+  parser = argparse.ArgumentParser(
+    prog="passnet.worker.capture", description="Print the dynamo graphs of variants as JSON."
+  )
   parser.add_argument("directories", nargs="+", help="variant or sample directories")
   parser.add_argument("--device", default="cpu")
   parser.add_argument("--real", action="store_true", help="real inputs instead of fake tensors")
@@ -187,7 +223,13 @@ def main(argv=None):
   for directory in args.directories:
     for label, path in samples.variant_dirs(directory):
       try:
-        out.append({"label": label, "path": path, **capture_variant(samples.load_variant(path, label), args.device, args.real)})
+        out.append(
+          {
+            "label": label,
+            "path": path,
+            **capture_variant(samples.load_variant(path, label), args.device, args.real),
+          }
+        )
       except Exception as e:  # noqa: BLE001
         bad += 1
         out.append({"label": label, "path": path, "error": describe(e)})

@@ -11,17 +11,20 @@ def tolerance(dtype, t=BASE_T):
   if dtype not in _RTOL_SLOPE:
     return 0.0, 0.0
   rtol = float(f"{10 ** (_RTOL_SLOPE[dtype] * t):.2E}")
-  atol = rtol if dtype == torch.float64 else float(f"{10.0 ** t:.2E}")
+  atol = rtol if dtype == torch.float64 else float(f"{10.0**t:.2E}")
   return rtol, atol
 
 
 def public_pairs(t):
-  """The four (rtol, atol) pairs of tolerance t in the order of the public log: float16, bfloat16, float32, float64."""
+  """The four (rtol, atol) pairs of tolerance t in the order of the public log: float16, bfloat16, float32,
+  float64.
+  """
   return [tolerance(d, t) for d in (torch.float16, torch.bfloat16, torch.float32, torch.float64)]
 
 
 def public_correctness(expected, got):
-  """What the public log says of the outputs: equal, the 64 allclose lines in their order (some keys repeat), max_diff, mean_diff; 0 and 1 per output.
+  """What the public log says of the outputs: equal, the 64 allclose lines in their order (some keys repeat),
+  max_diff, mean_diff; 0 and 1 per output.
 
   A shape that does not broadcast counts as different instead of ending the process.
   """
@@ -36,8 +39,12 @@ def public_correctness(expected, got):
   out = {"equal": [int(a.shape == b.shape and torch.equal(a, b)) for a, b in pairs], "allclose": []}
   for t in range(-10, 6):
     for rtol, atol in public_pairs(t):
-      out["allclose"].append([f"all_close_atol_{atol:.2E}_rtol_{rtol:.2E}", [close(a, b, rtol, atol) for a, b in pairs]])
-  differences = [(a.float() - b.float()).abs() if a.shape == b.shape and a.numel() else None for a, b in pairs]
+      out["allclose"].append(
+        [f"all_close_atol_{atol:.2E}_rtol_{rtol:.2E}", [close(a, b, rtol, atol) for a, b in pairs]]
+      )
+  differences = [
+    (a.float() - b.float()).abs() if a.shape == b.shape and a.numel() else None for a, b in pairs
+  ]
   out["max_diff"] = [None if d is None else float(d.max()) for d in differences]
   out["mean_diff"] = [None if d is None else float(d.mean()) for d in differences]
   return out
@@ -76,13 +83,25 @@ def compare_tensors(expected, got, t=BASE_T, where=None):
     same = same | ~where
   finite = torch.where(difference.isfinite() & ~same, difference, 0.0)
   outside = int((~close).sum())
-  out.update(max_abs_diff=float(finite.max()), outside=outside, compared=int(where.sum()) if where is not None else expected.numel(),
-             both_nan=int((wide[0].isnan() & wide[1].isnan()).sum()), bit_equal=bool(same.all()))
+  out.update(
+    max_abs_diff=float(finite.max()),
+    outside=outside,
+    compared=int(where.sum()) if where is not None else expected.numel(),
+    both_nan=int((wide[0].isnan() & wide[1].isnan()).sum()),
+    bit_equal=bool(same.all()),
+  )
   if outside:
     flat = int((~close).flatten().to(torch.uint8).argmax())
     index = [int(i) for i in torch.unravel_index(torch.tensor(flat), close.shape)]
-    out.update(ok=False, reason=f"{outside} of {out['compared']} elements outside rtol {rtol:.3g} atol {atol:.3g}",
-               first_bad={"index": index, "expected": _number(expected[tuple(index)]), "got": _number(got[tuple(index)])})
+    out.update(
+      ok=False,
+      reason=f"{outside} of {out['compared']} elements outside rtol {rtol:.3g} atol {atol:.3g}",
+      first_bad={
+        "index": index,
+        "expected": _number(expected[tuple(index)]),
+        "got": _number(got[tuple(index)]),
+      },
+    )
   return out
 
 
@@ -116,7 +135,16 @@ def alias_relation(inputs, outputs):
     if not isinstance(out, torch.Tensor) or out.numel() == 0:
       continue
     mine = out.untyped_storage().data_ptr()
-    found += [f"out{i}=in{j}" for j, x in enumerate(inputs) if isinstance(x, torch.Tensor) and x.numel() and x.untyped_storage().data_ptr() == mine]
-    found += [f"out{i}=out{j}" for j in range(i)
-              if isinstance(flat[j], torch.Tensor) and flat[j].numel() and flat[j].untyped_storage().data_ptr() == mine]
+    found += [
+      f"out{i}=in{j}"
+      for j, x in enumerate(inputs)
+      if isinstance(x, torch.Tensor) and x.numel() and x.untyped_storage().data_ptr() == mine
+    ]
+    found += [
+      f"out{i}=out{j}"
+      for j in range(i)
+      if isinstance(flat[j], torch.Tensor)
+      and flat[j].numel()
+      and flat[j].untyped_storage().data_ptr() == mine
+    ]
   return found

@@ -1,12 +1,11 @@
 """The compile command: kernels of a pass_dir to machine code for named targets, with no device.
 
-Says per kernel and target: registers, spills, shared memory, the width of each global access, and how many fused
-multiply-adds the machine code holds, so that a contraction nobody wrote can be found.
+Says per kernel and target: registers, spills, shared memory, the width of each global access, and how many
+fused multiply-adds the machine code holds, so that a contraction nobody wrote can be found.
 """
 
 import ast
 import collections
-import math
 import os
 import re
 import subprocess
@@ -23,14 +22,25 @@ from .errors import WorkerError, describe
 
 DEFAULT_TARGETS = (80, 86, 90)
 # Largest dynamic shared memory of one block, bytes (CUDA programming guide, table of compute capabilities).
-SHARED_LIMIT = {70: 98304, 75: 65536, 80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
+SHARED_LIMIT = {
+  70: 98304,
+  75: 65536,
+  80: 166912,
+  86: 101376,
+  87: 166912,
+  89: 101376,
+  90: 232448,
+  100: 232448,
+  120: 101376,
+}
 
 
 def command(request, progress):
   """compile: {"pass_dir", "kernels": [entry], "targets"?, "enable_fp_fusion"?} -> {"kernels": [...]}.
 
-  entry: {"kernel", "pointer_dtypes": ["*fp32", ...], "constants": [[name, Python literal], ...], "num_warps"?, "num_stages"?,
-  "aligned"?: true} or with "signature": {parameter: type} in place of pointer_dtypes; "aligned" may be a list of parameter names.
+  entry: {"kernel", "pointer_dtypes": ["*fp32", ...], "constants": [[name, Python literal], ...],
+  "num_warps"?, "num_stages"?, "aligned"?: true} or with "signature": {parameter: type} in place of
+  pointer_dtypes; "aligned" may be a list of parameter names.
   """
   targets = [int(t) for t in request.get("targets", DEFAULT_TARGETS)]
   out = []
@@ -54,6 +64,7 @@ def command(request, progress):
 
 def _module(pass_dir, name):
   import importlib
+
   file = os.path.join(pass_dir, name + ".py")
   if not os.path.exists(file):
     raise WorkerError("module_missing", f"{file} does not exist", "")
@@ -89,17 +100,27 @@ def _source(module, entry):
     if len(rest) != len(entry["pointer_dtypes"]):
       unknown.append(f"{len(entry['pointer_dtypes'])} pointer types for {rest}")
   if unknown or any(n not in types for n in rest):
-    raise WorkerError("signature", f"{entry['kernel']}{tuple(names)}: the entry does not fit ({unknown or [n for n in rest if n not in types]})", "")
+    raise WorkerError(
+      "signature",
+      f"{entry['kernel']}{tuple(names)}: the entry does not fit ({unknown or [n for n in rest if n not in types]})",
+      "",
+    )
   signature = {n: "constexpr" if n in constants else types[n] for n in names}
   aligned = entry.get("aligned", True)
-  attributes = {(i,): [["tt.divisibility", 16]] for i, n in enumerate(names)
-                if signature[n].startswith("*") and (aligned is True or (isinstance(aligned, list) and n in aligned))}
+  attributes = {
+    (i,): [["tt.divisibility", 16]]
+    for i, n in enumerate(names)
+    if signature[n].startswith("*") and (aligned is True or (isinstance(aligned, list) and n in aligned))
+  }
   return ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
 
 
 def compile_entry(module, entry, target, enable_fp_fusion=False):
-  options = {"num_warps": entry.get("num_warps", 4), "num_stages": entry.get("num_stages", 1),
-             "enable_fp_fusion": entry.get("enable_fp_fusion", enable_fp_fusion)}
+  options = {
+    "num_warps": entry.get("num_warps", 4),
+    "num_stages": entry.get("num_stages", 1),
+    "enable_fp_fusion": entry.get("enable_fp_fusion", enable_fp_fusion),
+  }
   compiled = triton.compile(_source(module, entry), target=GPUTarget("cuda", target, 32), options=options)
   out = {"ok": True, "findings": [], "shared": compiled.metadata.shared, **_ptx_facts(compiled.asm["ptx"])}
   out.update(_machine_facts(compiled.asm["cubin"]))
@@ -109,7 +130,9 @@ def compile_entry(module, entry, target, enable_fp_fusion=False):
     out["findings"].append({"code": "shared_over_limit", "message": out["reason"]})
   out["spills"] = out.get("spill_bytes", 0)
   if out["spills"]:
-    out["findings"].append({"code": "spills", "message": f"{out['spill_bytes']} bytes of registers spilled per thread"})
+    out["findings"].append(
+      {"code": "spills", "message": f"{out['spill_bytes']} bytes of registers spilled per thread"}
+    )
   return out
 
 
@@ -122,9 +145,13 @@ def _ptx_facts(ptx):
   for kind, _, vector, bits in _ACCESS.findall(ptx):
     widths[kind][int(vector or 1) * int(bits) // 8] += 1
   count = lambda pattern: len(re.findall(pattern, ptx))  # noqa: E731
-  return {"loads": {str(k): v for k, v in sorted(widths["ld"].items())}, "stores": {str(k): v for k, v in sorted(widths["st"].items())},
-          "ptx_fma": count(r"\bfma\.rn(?:\.ftz)?\.f32\b"), "ptx_mma": count(r"\b(?:mma\.sync|wgmma\.mma_async)\b"),
-          "ptx_approx": count(r"\b(?:ex2|lg2|rcp|rsqrt|sqrt|sin|cos|div|tanh)\.(?:approx|full)")}
+  return {
+    "loads": {str(k): v for k, v in sorted(widths["ld"].items())},
+    "stores": {str(k): v for k, v in sorted(widths["st"].items())},
+    "ptx_fma": count(r"\bfma\.rn(?:\.ftz)?\.f32\b"),
+    "ptx_mma": count(r"\b(?:mma\.sync|wgmma\.mma_async)\b"),
+    "ptx_approx": count(r"\b(?:ex2|lg2|rcp|rsqrt|sqrt|sin|cos|div|tanh)\.(?:approx|full)"),
+  }
 
 
 def _machine_facts(cubin):
@@ -138,11 +165,25 @@ def _machine_facts(cubin):
   out = {}
   found = re.search(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)", usage or "")
   if found:
-    out.update(registers=int(found.group(1)), stack_bytes=int(found.group(2)), spill_bytes=int(found.group(4)) or int(found.group(2)))
+    out.update(
+      registers=int(found.group(1)),
+      stack_bytes=int(found.group(2)),
+      spill_bytes=int(found.group(4)) or int(found.group(2)),
+    )
   if sass is not None:
-    out.update(sass_ffma=len(re.findall(r"\bFFMA\b", sass)), sass_fmul=len(re.findall(r"\bFMUL\b", sass)), sass_fadd=len(re.findall(r"\bFADD\b", sass)),
-               sass_local=len(re.findall(r"\b(?:LDL|STL)\b", sass)), instructions=len(re.findall(r"/\*[0-9a-f]{4,}\*/\s+\S", sass)))
-    widths = collections.Counter(int(w or 32) // 8 for w in re.findall(r"\bLDG\.E(?:\.\w+)*?(?:\.(128|64|U16|S16|U8|S8))?\b", re.sub(r"\.[US](16|8)\b", "", sass)))
+    out.update(
+      sass_ffma=len(re.findall(r"\bFFMA\b", sass)),
+      sass_fmul=len(re.findall(r"\bFMUL\b", sass)),
+      sass_fadd=len(re.findall(r"\bFADD\b", sass)),
+      sass_local=len(re.findall(r"\b(?:LDL|STL)\b", sass)),
+      instructions=len(re.findall(r"/\*[0-9a-f]{4,}\*/\s+\S", sass)),
+    )
+    widths = collections.Counter(
+      int(w or 32) // 8
+      for w in re.findall(
+        r"\bLDG\.E(?:\.\w+)*?(?:\.(128|64|U16|S16|U8|S8))?\b", re.sub(r"\.[US](16|8)\b", "", sass)
+      )
+    )
     out["sass_loads"] = {str(k): v for k, v in sorted(widths.items())}
   if out.get("sass_local") == 0:
     out["spill_bytes"] = 0  # a stack frame without local accesses is no spill (libdevice's slow paths aside)

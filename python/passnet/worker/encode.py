@@ -18,10 +18,20 @@ def _namespaces():
   global _NAMESPACES
   if _NAMESPACES is None:
     import builtins
-    _NAMESPACES = [("operator", operator), ("torch", torch), ("torch.nn.functional", torch.nn.functional),
-                   ("torch.functional", torch.functional), ("torch.special", torch.special), ("torch.linalg", torch.linalg),
-                   ("torch.fft", torch.fft), ("torch._C._nn", torch._C._nn), ("torch._C", torch._C), ("math", math),
-                   ("builtins", builtins)]
+
+    _NAMESPACES = [
+      ("operator", operator),
+      ("torch", torch),
+      ("torch.nn.functional", torch.nn.functional),
+      ("torch.functional", torch.functional),
+      ("torch.special", torch.special),
+      ("torch.linalg", torch.linalg),
+      ("torch.fft", torch.fft),
+      ("torch._C._nn", torch._C._nn),
+      ("torch._C", torch._C),
+      ("math", math),
+      ("builtins", builtins),
+    ]
   return _NAMESPACES
 
 
@@ -53,7 +63,9 @@ def _find_name(target):
 
 
 def encode_arg(value):
-  """Nodes, tuples, slices, dtypes, devices, Ellipsis as one-key objects; lists as lists; the rest as JSON values."""
+  """Nodes, tuples, slices, dtypes, devices, Ellipsis as one-key objects; lists as lists; the rest as JSON
+  values.
+  """
   if isinstance(value, torch.fx.Node):
     return {"node": value.name}
   if isinstance(value, torch.Size):
@@ -104,10 +116,17 @@ class Storages:
 
 
 def describe_value(value, storages):
-  """{shape, dtype, stride, device, storage} of a tensor; {"tuple": [...]} of several; {"value": x} of a number."""
+  """{shape, dtype, stride, device, storage} of a tensor; {"tuple": [...]} of several; {"value": x} of a
+  number.
+  """
   if isinstance(value, torch.Tensor):
-    return {"shape": [_size(s) for s in value.shape], "dtype": str(value.dtype), "stride": [_size(s) for s in value.stride()],
-            "device": value.device.type, "storage": storages.of(value)}
+    return {
+      "shape": [_size(s) for s in value.shape],
+      "dtype": str(value.dtype),
+      "stride": [_size(s) for s in value.stride()],
+      "device": value.device.type,
+      "storage": storages.of(value),
+    }
   if isinstance(value, (tuple, list)):
     return {"tuple": [describe_value(v, storages) for v in value]}
   return {"value": encode_arg(value)}
@@ -119,9 +138,13 @@ def _size(s):
 
 def encode_node(node, storages, value=None):
   """One element of "nodes": `value` is what the node evaluates to, where it is known."""
-  out = {"name": node.name, "op": node.op,
-         "target": canonical_target(node.target) if node.op == "call_function" else str(node.target),
-         "args": [encode_arg(a) for a in node.args], "kwargs": {k: encode_arg(v) for k, v in node.kwargs.items()}}
+  out = {
+    "name": node.name,
+    "op": node.op,
+    "target": canonical_target(node.target) if node.op == "call_function" else str(node.target),
+    "args": [encode_arg(a) for a in node.args],
+    "kwargs": {k: encode_arg(v) for k, v in node.kwargs.items()},
+  }
   if node.op == "placeholder":
     out["input"] = input_name(node)
   if value is None:
@@ -132,6 +155,8 @@ def encode_node(node, storages, value=None):
 
 
 def input_name(node):
-  """The forward parameter that a placeholder of a dynamo graph stands for (dynamo spells L['x'] as L_x_), or None."""
+  """The forward parameter that a placeholder of a dynamo graph stands for (dynamo spells L['x'] as L_x_), or
+  None.
+  """
   found = re.fullmatch(r"[Ll]_(\w+)_", str(node.target))
   return found.group(1) if found else None

@@ -1,7 +1,8 @@
 """The evaluate command: one variant by the public protocol, in the public order, as one record.
 
-Compiled first: build, warm-up under the guard, timed trials without it, one more call whose outputs are compared; then eager the same
-way. The poisoned warm-up outputs are compared too. Everything a text log or a score needs is in the record; nothing is decided here.
+Compiled first: build, warm-up under the guard, timed trials without it, one more call whose outputs are
+compared; then eager the same way. The poisoned warm-up outputs are compared too. Everything a text log or a
+score needs is in the record; nothing is decided here.
 """
 
 import gc
@@ -14,7 +15,14 @@ import torch
 from . import bench, compare, interpreter, pass_loader, pass_manager, poison, replay, samples, timing
 from .errors import WorkerError, describe
 
-DEFAULTS = {"warmup": 25, "trials": 100, "device": "cuda", "compiler": "pass_mgr", "replacement_func_limit": 1, "pattern_limit": 100}
+DEFAULTS = {
+  "warmup": 25,
+  "trials": 100,
+  "device": "cuda",
+  "compiler": "pass_mgr",
+  "replacement_func_limit": 1,
+  "pattern_limit": 100,
+}
 INITIAL_SEED = 123
 
 
@@ -29,8 +37,16 @@ def command(request, progress):
   random.seed(INITIAL_SEED)
   np.random.seed(INITIAL_SEED)
   torch.manual_seed(INITIAL_SEED)
-  record = {"variant": request["variant"], "compiler": options["compiler"], "warmup": options["warmup"], "trials": options["trials"],
-            "device": options["device"], "hardware": bench._device_name(device), "torch": torch.__version__, "status": "failed"}
+  record = {
+    "variant": request["variant"],
+    "compiler": options["compiler"],
+    "warmup": options["warmup"],
+    "trials": options["trials"],
+    "device": options["device"],
+    "hardware": bench._device_name(device),
+    "torch": torch.__version__,
+    "status": "failed",
+  }
   if device.type == "cpu":
     with interpreter.Session():
       return _evaluate(record, request, options, device, progress)
@@ -50,8 +66,12 @@ def _evaluate(record, request, options, device, progress):
     record["error"] = _failure(e)
     return record
   torch._dynamo.reset()
-  call = {"pass_mgr": lambda: torch.compile(model, backend=backend), "nope": lambda: torch.compile(model, backend=lambda gm, _: gm),
-          "inductor": lambda: torch.compile(model), "eager": lambda: model}[options["compiler"]]()
+  call = {
+    "pass_mgr": lambda: torch.compile(model, backend=backend),
+    "nope": lambda: torch.compile(model, backend=lambda gm, _: gm),
+    "inductor": lambda: torch.compile(model),
+    "eager": lambda: model,
+  }[options["compiler"]]()
   progress({"phase": "compiled"})
   poisoned = _measure(record, "compiled", call, inputs, options, device, backend)
   progress({"phase": "eager"})
@@ -66,23 +86,35 @@ def _evaluate(record, request, options, device, progress):
 def _backend(request, options, record):
   if options["compiler"] != "pass_mgr":
     if options["compiler"] not in ("nope", "inductor", "eager"):
-      raise WorkerError("compiler", f"unknown compiler {options['compiler']!r}", "pass_mgr, nope, inductor, eager")
+      raise WorkerError(
+        "compiler", f"unknown compiler {options['compiler']!r}", "pass_mgr, nope, inductor, eager"
+      )
     return None
   with pass_loader.imported_as_pass_dir(request["pass_dir"]):
-    passes = pass_loader.load(request["pass_dir"], request.get("const_pass_dir"), request.get("rejected"),
-                              options["replacement_func_limit"], options["pattern_limit"])
+    passes = pass_loader.load(
+      request["pass_dir"],
+      request.get("const_pass_dir"),
+      request.get("rejected"),
+      options["replacement_func_limit"],
+      options["pattern_limit"],
+    )
   record["loaded"], record["skipped"] = [p.name for p in passes.passes], passes.skipped
   return pass_manager.PassBackend(passes)
 
 
 def _failure(error):
   inner = pass_manager.innermost(error)
-  return {**describe(inner, with_traceback=False), "type": type(error).__name__,
-          "traceback": "".join(traceback.format_exception(type(inner), inner, inner.__traceback__)[-20:])}
+  return {
+    **describe(inner, with_traceback=False),
+    "type": type(error).__name__,
+    "traceback": "".join(traceback.format_exception(type(inner), inner, inner.__traceback__)[-20:]),
+  }
 
 
 def _measure(record, side, call, inputs, options, device, backend):
-  """Warm-up, trials and the compared call of one side; fills record[side]. Returns the outputs of the last poisoned call."""
+  """Warm-up, trials and the compared call of one side; fills record[side]. Returns the outputs of the last
+  poisoned call.
+  """
   out = record[side] = {"ok": False}
   warm = None
   poison.clear_violations() if backend else None
@@ -102,7 +134,10 @@ def _measure(record, side, call, inputs, options, device, backend):
     timing.synchronise(device)
     out.update(ok=True, e2e_ms=e2e, gpu_ms=gpu, e2e=timing.statistics(e2e), gpu=timing.statistics(gpu))
     out["value"] = compare.as_tuple(result)
-    out["dtypes"] = [str(o.dtype).removeprefix("torch.") if isinstance(o, torch.Tensor) else type(o).__name__ for o in out["value"]]
+    out["dtypes"] = [
+      str(o.dtype).removeprefix("torch.") if isinstance(o, torch.Tensor) else type(o).__name__
+      for o in out["value"]
+    ]
     out["shapes"] = [list(o.shape) if isinstance(o, torch.Tensor) else None for o in out["value"]]
   except Exception as e:  # noqa: BLE001 - the candidate's failure is the record
     out["error"] = _failure(e)

@@ -1,30 +1,29 @@
 """A Triton builder on numpy arrays that runs many programs of a grid at once.
 
-Every handle holds an array with one leading batch axis of size 1 (the same for all programs) or P (one per program); a
-scalar has the batch axis only. Control flow that differs between the programs of a batch raises NeedSerial: the
-executor then runs that batch program by program.
+Every handle holds an array with one leading batch axis of size 1 (the same for all programs) or P (one per
+program); a scalar has the batch axis only. Control flow that differs between the programs of a batch raises
+NeedSerial: the executor then runs that batch program by program.
 """
 
 import numpy as np
-import triton
 import triton.language as tl
 from triton._C.libtriton import interpreter as _native
 from triton._C.libtriton import ir as _ir
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle, _get_np_dtype
 
-from . import numeric
+from . import interp_extern, numeric
+from .interp_extern import Unsupported
 
 
 class NeedSerial(Exception):
   """Programs of one batch would take different paths."""
 
 
-class Unsupported(Exception):
-  pass
-
-
 class _Options:
-  """What the semantic layer asks of a backend; the values of the CUDA backend, overflow asserts off as in a launch."""
+  """What the semantic layer asks of a backend; the values of the CUDA backend, overflow asserts off as in a
+  launch.
+  """
+
   extern_libs = None
   debug = False
   sanitize_overflow = False
@@ -71,7 +70,7 @@ class BatchedBuilder(InterpreterBuilder):
     super().__init__()
     self.options = _Options()
     self.memory = memory
-    self.largest = 1     # elements per program of the largest value made
+    self.largest = 1  # elements per program of the largest value made
     self.branched = False  # a tensor was asked for its truth or as an index
     self.grid_dim = (1, 1, 1)
     self.programs = None  # (x, y, z) arrays of the batch
@@ -101,7 +100,12 @@ class BatchedBuilder(InterpreterBuilder):
     return TensorHandle(np.array([value], dtype=np.float32).astype(np.float16), tl.float16)
 
   def get_null_value(self, type):
-    return TensorHandle(np.zeros((1,) + tuple(getattr(type, "shape", ()) if type.is_block() else ()), dtype=_get_np_dtype(type)), type.scalar)
+    return TensorHandle(
+      np.zeros(
+        (1,) + tuple(getattr(type, "shape", ()) if type.is_block() else ()), dtype=_get_np_dtype(type)
+      ),
+      type.scalar,
+    )
 
   # -- memory
   def _track(self, data):
@@ -118,11 +122,18 @@ class BatchedBuilder(InterpreterBuilder):
 
   def create_masked_load(self, ptrs, mask, other, cache_modifier, eviction_policy, is_volatile):
     dtype = ptrs.get_element_ty()
-    data = self.memory.load(ptrs.data, None if mask is None else mask.data, None if other is None else other.data, _get_np_dtype(dtype))
+    data = self.memory.load(
+      ptrs.data,
+      None if mask is None else mask.data,
+      None if other is None else other.data,
+      _get_np_dtype(dtype),
+    )
     return TensorHandle(self._track(data), dtype)
 
   def create_masked_store(self, ptrs, value, mask, cache_modifier, eviction_policy):
-    self.memory.store(ptrs.data, value.data, None if mask is None else mask.data, _get_np_dtype(ptrs.get_element_ty()))
+    self.memory.store(
+      ptrs.data, value.data, None if mask is None else mask.data, _get_np_dtype(ptrs.get_element_ty())
+    )
 
   def _every_program(self, shape):
     """An atomic happens once per program, also where all programs say the same."""
@@ -134,18 +145,30 @@ class BatchedBuilder(InterpreterBuilder):
     if self.memory.undo is not None:
       raise NeedSerial
     shape = self._every_program(np.broadcast_shapes(ptr.data.shape, val.data.shape, mask.data.shape))
-    pointers, values, active = (np.ascontiguousarray(np.broadcast_to(h.data, shape)) for h in (ptr, val, mask))
+    pointers, values, active = (
+      np.ascontiguousarray(np.broadcast_to(h.data, shape)) for h in (ptr, val, mask)
+    )
     self.memory.check(pointers, active, val.data.dtype.itemsize, "atomic")
-    old = _native.atomic_rmw(self.ir_rmw_op_to_interpreter_rmw_op[rmwOp], pointers, values, active, self.ir_sem_to_interpreter_sem[sem])
+    old = _native.atomic_rmw(
+      self.ir_rmw_op_to_interpreter_rmw_op[rmwOp],
+      pointers,
+      values,
+      active,
+      self.ir_sem_to_interpreter_sem[sem],
+    )
     return TensorHandle(old, val.dtype.scalar)
 
   def create_atomic_cas(self, ptr, cmp, val, sem, scope):
     if self.memory.undo is not None:
       raise NeedSerial
     shape = self._every_program(np.broadcast_shapes(ptr.data.shape, cmp.data.shape, val.data.shape))
-    pointers, compare, values = (np.ascontiguousarray(np.broadcast_to(h.data, shape)) for h in (ptr, cmp, val))
+    pointers, compare, values = (
+      np.ascontiguousarray(np.broadcast_to(h.data, shape)) for h in (ptr, cmp, val)
+    )
     self.memory.check(pointers, None, val.data.dtype.itemsize, "atomic")
-    return TensorHandle(_native.atomic_cas(pointers, compare, values, self.ir_sem_to_interpreter_sem[sem]), cmp.dtype.scalar)
+    return TensorHandle(
+      _native.atomic_cas(pointers, compare, values, self.ir_sem_to_interpreter_sem[sem]), cmp.dtype.scalar
+    )
 
   # -- casts
   def cast_impl(self, src, dst_type):
@@ -159,7 +182,9 @@ class BatchedBuilder(InterpreterBuilder):
       data = wide(src)
       if target.is_floating():
         with np.errstate(all="ignore"):
-          return narrow(data, target) if target != tl.float64 else TensorHandle(data.astype(np.float64), target)
+          return (
+            narrow(data, target) if target != tl.float64 else TensorHandle(data.astype(np.float64), target)
+          )
       np_target = _get_np_dtype(target)
       if np_target == np.bool_:
         return TensorHandle(data != 0, target)
@@ -225,20 +250,31 @@ class BatchedBuilder(InterpreterBuilder):
     return TensorHandle(out.astype(lhs.data.dtype, copy=False), _elem(lhs.dtype))
 
   def create_ashr(self, lhs, rhs):
-    return TensorHandle(np.right_shift(signed(lhs.data), rhs.data.astype(signed(lhs.data).dtype)).view(lhs.data.dtype), _elem(lhs.dtype))
+    return TensorHandle(
+      np.right_shift(signed(lhs.data), rhs.data.astype(signed(lhs.data).dtype)).view(lhs.data.dtype),
+      _elem(lhs.dtype),
+    )
 
   def create_lshr(self, lhs, rhs):
     left = unsigned(lhs.data)
-    return TensorHandle(np.right_shift(left, rhs.data.astype(left.dtype)).view(lhs.data.dtype), _elem(lhs.dtype))
+    return TensorHandle(
+      np.right_shift(left, rhs.data.astype(left.dtype)).view(lhs.data.dtype), _elem(lhs.dtype)
+    )
 
   def create_umulhi(self, lhs, rhs):
     if lhs.data.dtype.itemsize == 8:
-      return TensorHandle(_umulhi64(unsigned(lhs.data), unsigned(rhs.data)).view(lhs.data.dtype), _elem(lhs.dtype))
-    out = (unsigned(lhs.data).astype(np.uint64) * unsigned(rhs.data).astype(np.uint64)) >> np.uint64(8 * lhs.data.dtype.itemsize)
+      return TensorHandle(
+        _umulhi64(unsigned(lhs.data), unsigned(rhs.data)).view(lhs.data.dtype), _elem(lhs.dtype)
+      )
+    out = (unsigned(lhs.data).astype(np.uint64) * unsigned(rhs.data).astype(np.uint64)) >> np.uint64(
+      8 * lhs.data.dtype.itemsize
+    )
     return TensorHandle(out.astype(unsigned(lhs.data).dtype).view(lhs.data.dtype), _elem(lhs.dtype))
 
   def create_select(self, cond, lhs, rhs):
-    return TensorHandle(np.where(cond.data, lhs.data, rhs.data).astype(lhs.data.dtype, copy=False), _elem(lhs.dtype))
+    return TensorHandle(
+      np.where(cond.data, lhs.data, rhs.data).astype(lhs.data.dtype, copy=False), _elem(lhs.dtype)
+    )
 
   def create_clampf(self, arg, lo, hi, propagate_nans):
     x, low, high = wide(arg), wide(lo), wide(hi)
@@ -283,7 +319,9 @@ class BatchedBuilder(InterpreterBuilder):
     return TensorHandle(np.expand_dims(arg.data, axis + 1), _elem(arg.dtype))
 
   def create_broadcast(self, arg, shape):
-    return TensorHandle(self._track(np.broadcast_to(arg.data, (arg.data.shape[0],) + tuple(shape))), _elem(arg.dtype))
+    return TensorHandle(
+      self._track(np.broadcast_to(arg.data, (arg.data.shape[0],) + tuple(shape))), _elem(arg.dtype)
+    )
 
   def create_reshape(self, arg, shape, allow_reorder):
     return TensorHandle(arg.data.reshape((arg.data.shape[0],) + tuple(shape)), _elem(arg.dtype))
@@ -310,7 +348,9 @@ class BatchedBuilder(InterpreterBuilder):
 
   def create_histogram(self, data, bins, mask):
     counts = np.zeros((data.data.shape[0], bins), dtype=np.int32)
-    active = np.ones_like(data.data, dtype=bool) if mask is None else np.broadcast_to(mask.data, data.data.shape)
+    active = (
+      np.ones_like(data.data, dtype=bool) if mask is None else np.broadcast_to(mask.data, data.data.shape)
+    )
     for row in range(data.data.shape[0]):
       chosen = data.data[row][active[row]]
       counts[row] = np.bincount(chosen[(chosen >= 0) & (chosen < bins)], minlength=bins)[:bins]
@@ -329,17 +369,21 @@ class BatchedBuilder(InterpreterBuilder):
       left, right = numeric.tf32_toward_zero(left), numeric.tf32_toward_zero(right)
     with np.errstate(all="ignore"):
       product = np.matmul(left.astype(np.float64), right.astype(np.float64)) + wide(d).astype(np.float64)
-      return narrow(product, d.dtype) if _elem(d.dtype) != tl.bfloat16 else TensorHandle(numeric.f64_to_bf16(product), tl.bfloat16)
+      return (
+        narrow(product, d.dtype)
+        if _elem(d.dtype) != tl.bfloat16
+        else TensorHandle(numeric.f64_to_bf16(product), tl.bfloat16)
+      )
 
   # -- the rest
   def create_extern_elementwise(self, lib_name, lib_path, symbol, args, ret_type, is_pure):
-    return narrow_result(extern_function(symbol)(*(wide(a) for a in args)), ret_type)
+    return narrow_result(interp_extern.function(symbol)(*(wide(a) for a in args)), ret_type)
 
   def create_inline_asm(self, asm, constraints, values, types, is_pure, pack):
     key = " ".join(asm.split())
-    if key not in _INLINE_ASM:
+    if key not in interp_extern.INLINE_ASM:
       raise Unsupported(f"inline assembly '{key}'")
-    out = _INLINE_ASM[key](*(v.data for v in values))
+    out = interp_extern.INLINE_ASM[key](*(v.data for v in values))
     return TensorHandle(out, _elem(types[0] if isinstance(types, (list, tuple)) else types))
 
   def create_assert(self, condition, message):
@@ -377,17 +421,45 @@ def _install(names, method, functions):
 def _binary(kind):
   def make(function):
     return lambda self, lhs, rhs: getattr(self, kind)(lhs, rhs, function)
+
   return make
 
 
-_install("fadd fsub fmul fdiv precise_divf frem minimumf minnumf maximumf maxnumf".split(), _binary("float_binary"),
-         [np.add, np.subtract, np.multiply, np.divide, np.divide, np.fmod, np.minimum, np.fmin, np.maximum, np.fmax])
-_install("add sub mul shl and or xor minsi minui maxsi maxui srem urem".split(), _binary("int_binary"),
-         [np.add, np.subtract, np.multiply, np.left_shift, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.minimum, np.minimum,
-          np.maximum, np.maximum, np.fmod, np.fmod])
-for _prefix, _kind in (("icmpS", "compare"), ("icmpU", "compare_unsigned"), ("fcmpO", "compare"), ("fcmpU", "compare")):
-  _install([_prefix + n for n in ("LE", "LT", "GE", "GT", "EQ", "NE")], _binary(_kind),
-           [np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal])
+_install(
+  "fadd fsub fmul fdiv precise_divf frem minimumf minnumf maximumf maxnumf".split(),
+  _binary("float_binary"),
+  [np.add, np.subtract, np.multiply, np.divide, np.divide, np.fmod, np.minimum, np.fmin, np.maximum, np.fmax],
+)
+_install(
+  "add sub mul shl and or xor minsi minui maxsi maxui srem urem".split(),
+  _binary("int_binary"),
+  [
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.left_shift,
+    np.bitwise_and,
+    np.bitwise_or,
+    np.bitwise_xor,
+    np.minimum,
+    np.minimum,
+    np.maximum,
+    np.maximum,
+    np.fmod,
+    np.fmod,
+  ],
+)
+for _prefix, _kind in (
+  ("icmpS", "compare"),
+  ("icmpU", "compare_unsigned"),
+  ("fcmpO", "compare"),
+  ("fcmpU", "compare"),
+):
+  _install(
+    [_prefix + n for n in ("LE", "LT", "GE", "GT", "EQ", "NE")],
+    _binary(_kind),
+    [np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal],
+  )
 _install(("icmpEQ", "icmpNE"), _binary("compare"), (np.equal, np.not_equal))
 
 
@@ -395,78 +467,28 @@ def _unary(name):
   return lambda self, arg: self.float_unary(arg, name)
 
 
-for _name, _function in {"exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin", "cos": "cos", "sqrt": "sqrt",
-                         "precise_sqrt": "sqrt", "rsqrt": "rsqrt", "erf": "erf", "floor": "floor", "ceil": "ceil"}.items():
+for _name, _function in {
+  "exp": "exp",
+  "exp2": "exp2",
+  "log": "log",
+  "log2": "log2",
+  "sin": "sin",
+  "cos": "cos",
+  "sqrt": "sqrt",
+  "precise_sqrt": "sqrt",
+  "rsqrt": "rsqrt",
+  "erf": "erf",
+  "floor": "floor",
+  "ceil": "ceil",
+}.items():
   setattr(BatchedBuilder, "create_" + _name, _unary(_function))
 BatchedBuilder.create_sdiv = BatchedBuilder.create_udiv = lambda self, lhs, rhs: self.create_idiv(lhs, rhs)
 
 
-def _round_tf32_even(x):
-  bits = np.ascontiguousarray(x).view(np.uint32)
-  return ((bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000))
-
-
-def _round_tf32_away(x):
-  bits = np.ascontiguousarray(x).view(np.uint32)
-  return (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
-
-
-_INLINE_ASM = {
-    "cvt.rna.tf32.f32 $0, $1;": lambda x: _round_tf32_away(x).view(np.int32),
-    "cvt.rn.tf32.f32 $0, $1;": lambda x: _round_tf32_even(x).view(np.int32),
-    "add.rn.f32 $0, $1, $2;": lambda a, b: a + b,
-    "sub.rn.f32 $0, $1, $2;": lambda a, b: a - b,
-    "mul.rn.f32 $0, $1, $2;": lambda a, b: a * b,
-    "div.rn.f32 $0, $1, $2;": lambda a, b: a / b,
-    "fma.rn.f32 $0, $1, $2, $3;": lambda a, b, c: numeric.fma(a, b, c),
-}
-
-
 def narrow_result(data, ret_type):
   dtype = _elem(ret_type)
-  return narrow(data, dtype) if dtype.is_floating() else TensorHandle(np.asarray(data).astype(_get_np_dtype(dtype)), dtype)
-
-
-# libdevice symbols beyond the plain `__nv_<name>[f]` ones.
-_EXTERN = {
-    "fdiv_rn": np.divide, "ddiv_rn": np.divide, "fast_fdividef": np.divide, "fadd_rn": np.add, "dadd_rn": np.add, "fsub_rn": np.subtract,
-    "dsub_rn": np.subtract, "fmul_rn": np.multiply, "dmul_rn": np.multiply, "fsqrt_rn": np.sqrt, "dsqrt_rn": np.sqrt,
-    "frsqrt_rn": lambda x: numeric.unary("rsqrt", x), "frcp_rn": lambda x: numeric.unary("reciprocal", x),
-    "drcp_rn": lambda x: 1.0 / x, "fma": numeric.fma, "fmaf": numeric.fma, "fma_rn": numeric.fma, "fmaf_rn": numeric.fma,
-    "isnanf": np.isnan, "isnand": np.isnan, "isinff": np.isinf, "isinfd": np.isinf, "finitef": np.isfinite, "isfinited": np.isfinite,
-    "signbitf": np.signbit, "signbitd": np.signbit, "abs": np.abs, "llabs": np.abs, "saturatef": lambda x: np.where(np.isnan(x), 0, np.clip(x, 0, 1)),
-    "float_as_int": lambda x: np.ascontiguousarray(x).view(np.int32), "int_as_float": lambda x: np.ascontiguousarray(x).view(np.float32),
-    "float_as_uint": lambda x: np.ascontiguousarray(x).view(np.uint32), "uint_as_float": lambda x: np.ascontiguousarray(x).view(np.float32),
-    "double_as_longlong": lambda x: np.ascontiguousarray(x).view(np.int64), "longlong_as_double": lambda x: np.ascontiguousarray(x).view(np.float64),
-    "powif": lambda x, n: np.power(x.astype(np.float64), n).astype(x.dtype), "powi": lambda x, n: np.power(x, n),
-    "ldexpf": np.ldexp, "ldexp": np.ldexp, "scalbnf": np.ldexp, "scalbn": np.ldexp,
-    "cyl_bessel_i0": lambda x: numeric.unary("bessel_i0", x), "cyl_bessel_i0f": lambda x: numeric.unary("bessel_i0", x),
-    "cyl_bessel_i1": lambda x: numeric.unary("bessel_i1", x), "cyl_bessel_i1f": lambda x: numeric.unary("bessel_i1", x),
-    "float2int_rn": lambda x: numeric.float_to_int(np.rint(x), np.int32), "float2int_rz": lambda x: numeric.float_to_int(x, np.int32),
-    "float2int_rd": lambda x: numeric.float_to_int(np.floor(x), np.int32), "float2int_ru": lambda x: numeric.float_to_int(np.ceil(x), np.int32),
-    "float2ll_rn": lambda x: numeric.float_to_int(np.rint(x), np.int64), "float2ll_rz": lambda x: numeric.float_to_int(x, np.int64),
-    "float2ll_rd": lambda x: numeric.float_to_int(np.floor(x), np.int64), "float2ll_ru": lambda x: numeric.float_to_int(np.ceil(x), np.int64),
-    "llrintf": lambda x: numeric.float_to_int(np.rint(x), np.int64), "llrint": lambda x: numeric.float_to_int(np.rint(x), np.int64),
-    "int2float_rn": lambda x: x.astype(np.float32), "ll2float_rn": lambda x: x.astype(np.float32), "double2float_rn": lambda x: x.astype(np.float32),
-    "mulhi": lambda a, b: ((a.astype(np.int64) * b.astype(np.int64)) >> 32).astype(np.int32),
-    "umulhi": lambda a, b: ((a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(32)).astype(np.uint32),
-    "popc": lambda x: np.bitwise_count(x.view(np.uint32)), "popcll": lambda x: np.bitwise_count(x.view(np.uint64)),
-}
-
-
-def extern_function(symbol):
-  """The exact function behind a libdevice symbol."""
-  base = symbol.removeprefix("__nv_")
-  if base in _EXTERN:
-    return lambda *a: _quiet(_EXTERN[base], a)
-  for name in (base, base.removesuffix("f"), base.removeprefix("fast_").removesuffix("f")):
-    if name in numeric.UNARY or name in numeric.UNARY_EXACT:
-      return lambda x: numeric.unary(name, x)
-    if name in numeric.BINARY or name in numeric.BINARY_EXACT:
-      return lambda x, y: numeric.binary(name, x, y)
-  raise Unsupported(f"libdevice symbol {symbol}")
-
-
-def _quiet(function, args):
-  with np.errstate(all="ignore"):
-    return function(*args)
+  return (
+    narrow(data, dtype)
+    if dtype.is_floating()
+    else TensorHandle(np.asarray(data).astype(_get_np_dtype(dtype)), dtype)
+  )

@@ -15,7 +15,11 @@ class OutOfBounds(Exception):
 class Region:
   def __init__(self, base, size, keep):
     self.base, self.size, self.keep = base, size, keep
-    self.bytes = np.frombuffer((ctypes.c_uint8 * size).from_address(base), dtype=np.uint8) if size else np.zeros(0, np.uint8)
+    self.bytes = (
+      np.frombuffer((ctypes.c_uint8 * size).from_address(base), dtype=np.uint8)
+      if size
+      else np.zeros(0, np.uint8)
+    )
     self.bytes.flags.writeable = True
     self.written = None  # one flag a byte, when stores are recorded
     self._views = {}
@@ -52,7 +56,9 @@ class Memory:
     return self._regions.get(tensor.untyped_storage().data_ptr())
 
   def written_mask(self, tensor):
-    """Which elements of a tensor were stored (all of their bytes), as a boolean array of its shape; None if not recorded."""
+    """Which elements of a tensor were stored (all of their bytes), as a boolean array of its shape; None if
+    not recorded.
+    """
     region = self.region_of(tensor)
     if region is None or region.written is None:
       return np.zeros(tuple(tensor.shape), dtype=bool)
@@ -63,7 +69,9 @@ class Memory:
     return first.astype(bool)
 
   def _locate(self, addresses, itemsize, what):
-    """(region, byte offsets) for addresses that all lie in one region, else None; raises when one lies in none."""
+    """(region, byte offsets) for addresses that all lie in one region, else None; raises when one lies in
+    none.
+    """
     low, high = int(addresses.min()), int(addresses.max())
     for region in self._regions.values():
       if region.base <= low < region.base + region.size:
@@ -80,15 +88,25 @@ class Memory:
     left = np.ones(addresses.shape, dtype=bool)
     groups = []
     for region in self._regions.values():
-      inside = left & (addresses >= np.uint64(region.base)) & (addresses + np.uint64(itemsize) <= np.uint64(region.base + region.size))
+      inside = (
+        left
+        & (addresses >= np.uint64(region.base))
+        & (addresses + np.uint64(itemsize) <= np.uint64(region.base + region.size))
+      )
       if inside.any():
         groups.append((region, inside))
         left &= ~inside
     if left.any():
       bad = int(addresses[left][0])
-      near = min(self._regions.values(), key=lambda r: min(abs(bad - r.base), abs(bad - r.base - r.size)), default=None)
-      hint = f"; {bad - near.base} bytes from the start of the nearest buffer of {near.size} bytes" if near else ""
-      raise OutOfBounds(f"{what} outside every tensor: {int(left.sum())} of {left.size} accesses, first at {bad:#x}{hint}")
+      near = min(
+        self._regions.values(), key=lambda r: min(abs(bad - r.base), abs(bad - r.base - r.size)), default=None
+      )
+      hint = (
+        f"; {bad - near.base} bytes from the start of the nearest buffer of {near.size} bytes" if near else ""
+      )
+      raise OutOfBounds(
+        f"{what} outside every tensor: {int(left.sum())} of {left.size} accesses, first at {bad:#x}{hint}"
+      )
     return groups
 
   def load(self, pointers, mask, other, dtype):
@@ -126,7 +144,10 @@ class Memory:
       return offsets.view(np.int64), 0
     shift, mask = np.uint64(dtype.itemsize.bit_length() - 1), np.uint64(dtype.itemsize - 1)
     first = int(offsets.flat[0] & mask)
-    if int(np.bitwise_or.reduce(offsets) & mask) != first or int(np.bitwise_and.reduce(offsets) & mask) != first:
+    if (
+      int(np.bitwise_or.reduce(offsets) & mask) != first
+      or int(np.bitwise_and.reduce(offsets) & mask) != first
+    ):
       raise OutOfBounds("accesses of one instruction have different alignment within their elements")
     return (offsets >> shift).view(np.int64), first
 

@@ -1,4 +1,6 @@
-"""The parts of triton.language that must act at once instead of building IR, swapped in only while a kernel runs."""
+"""The parts of triton.language that must act at once instead of building IR, swapped in only while a kernel
+runs.
+"""
 
 import contextlib
 import inspect
@@ -50,16 +52,27 @@ class LanguagePatches:
     for owner in (tl, tl.core):
       for name, value in (("reduce", self._reduce), ("associative_scan", self._scan)):
         self._add(owner, name, value, getattr(owner, name))
-      for name, value in (("range", _range), ("static_range", _range), ("static_assert", _static_assert), ("static_print", lambda *a, **k: None),
-                          ("multiple_of", _same), ("max_contiguous", _same), ("max_constancy", _same), ("assume", _same)):
+      for name, value in (
+        ("range", _range),
+        ("static_range", _range),
+        ("static_assert", _static_assert),
+        ("static_print", lambda *a, **k: None),
+        ("multiple_of", _same),
+        ("max_contiguous", _same),
+        ("max_constancy", _same),
+        ("assume", _same),
+      ):
         if hasattr(owner, name):
           self._add(owner, name, value, getattr(owner, name))
     self._add(tl.core.dtype, "to_ir", _to_ir)
     builder = self.builder
-    for name, value in (("__index__", lambda s: int(builder.uniform(s.handle.data))), ("__int__", lambda s: int(builder.uniform(s.handle.data))),
-                        ("__float__", lambda s: float(builder.uniform(interp_builder.wide(s.handle)))),
-                        ("__bool__", lambda s: bool(builder.uniform(s.handle.data)) if not s.type.is_block() else True),
-                        ("T", property(_transposed))):
+    for name, value in (
+      ("__index__", lambda s: int(builder.uniform(s.handle.data))),
+      ("__int__", lambda s: int(builder.uniform(s.handle.data))),
+      ("__float__", lambda s: float(builder.uniform(interp_builder.wide(s.handle)))),
+      ("__bool__", lambda s: bool(builder.uniform(s.handle.data)) if not s.type.is_block() else True),
+      ("T", property(_transposed)),
+    ):
       self._add(tl.tensor, name, value)
 
   def replacement_of(self, value):
@@ -94,7 +107,9 @@ class LanguagePatches:
       at = (axis + rank if axis < 0 else axis) + 1
     arrays = _fold(arrays, [t.dtype for t in tensors], at, combine_fn)
     if keep_dims:
-      arrays = [np.expand_dims(a, at) if axis is not None else a.reshape(a.shape[0], *([1] * rank)) for a in arrays]
+      arrays = [
+        np.expand_dims(a, at) if axis is not None else a.reshape(a.shape[0], *([1] * rank)) for a in arrays
+      ]
     out = tuple(_tensor(a, t.dtype) for a, t in zip(arrays, tensors))
     return out if isinstance(input, tuple) else out[0]
 
@@ -132,7 +147,10 @@ def _tensor(data, dtype):
 def _combine(combine_fn, left, right, dtypes):
   """combine_fn on arrays of one shape: each element stands as one program's scalar, so any shape will do."""
   shape = left[0].shape
-  args = [tl.tensor(TensorHandle(np.ascontiguousarray(a).reshape(-1), d.scalar), d.scalar) for a, d in zip((*left, *right), (*dtypes, *dtypes))]
+  args = [
+    tl.tensor(TensorHandle(np.ascontiguousarray(a).reshape(-1), d.scalar), d.scalar)
+    for a, d in zip((*left, *right), (*dtypes, *dtypes))
+  ]
   made = combine_fn(*args)
   made = made if isinstance(made, (tuple, list)) else (made,)
   return [np.broadcast_to(m.handle.data, (int(np.prod(shape)),)).reshape(shape) for m in made]
@@ -142,14 +160,20 @@ def _fast_ufunc(combine_fn, dtype):
   """numpy's own reduction for the sums and extrema that need no rounding in between."""
   if not (dtype.is_int() or dtype in (tl.float32, tl.float64)):
     return None
-  for known, ufunc in ((tl.standard._sum_combine, np.add), (tl.standard._elementwise_max, np.fmax), (tl.standard._elementwise_min, np.fmin)):
+  for known, ufunc in (
+    (tl.standard._sum_combine, np.add),
+    (tl.standard._elementwise_max, np.fmax),
+    (tl.standard._elementwise_min, np.fmin),
+  ):
     if combine_fn is known:
       return ufunc
   return None
 
 
 def _fold(arrays, dtypes, at, combine_fn):
-  """Neighbours are combined pairwise until one is left: any associative function, log2(n) steps, the rounding of the dtype in each."""
+  """Neighbours are combined pairwise until one is left: any associative function, log2(n) steps, the rounding
+  of the dtype in each.
+  """
   ufunc = _fast_ufunc(combine_fn, dtypes[0])
   if ufunc is not None:
     with np.errstate(all="ignore"):
@@ -157,8 +181,8 @@ def _fold(arrays, dtypes, at, combine_fn):
   arrays = [np.moveaxis(a, at, 0) for a in arrays]
   while arrays[0].shape[0] > 1:
     n = arrays[0].shape[0]
-    made = _combine(combine_fn, [a[0:n - n % 2:2] for a in arrays], [a[1:n:2] for a in arrays], dtypes)
-    arrays = [np.concatenate([m, a[n - 1:]]) if n % 2 else m for m, a in zip(made, arrays)]
+    made = _combine(combine_fn, [a[0 : n - n % 2 : 2] for a in arrays], [a[1:n:2] for a in arrays], dtypes)
+    arrays = [np.concatenate([m, a[n - 1 :]]) if n % 2 else m for m, a in zip(made, arrays)]
   return [a[0] for a in arrays]
 
 
@@ -182,12 +206,31 @@ def _same(value, *_, **__):
 def _transposed(tensor):
   shape = list(tensor.type.shape)
   shape[-1], shape[-2] = shape[-2], shape[-1]
-  return tl.tensor(TensorHandle(np.swapaxes(tensor.handle.data, -1, -2), tensor.handle.dtype), tl.block_type(tensor.dtype, shape))
+  return tl.tensor(
+    TensorHandle(np.swapaxes(tensor.handle.data, -1, -2), tensor.handle.dtype),
+    tl.block_type(tensor.dtype, shape),
+  )
 
 
-_IR_NAMES = {"void": "void", "int1": "int1", "int8": "int8", "uint8": "uint8", "int16": "int16", "uint16": "uint16", "int32": "int32", "uint32": "uint32",
-             "int64": "int64", "uint64": "uint64", "fp8e5": "fp8e5", "fp8e4nv": "fp8e4nv", "fp8e4b15": "fp8e4b15", "fp16": "half", "bf16": "bf16",
-             "fp32": "float", "fp64": "double"}
+_IR_NAMES = {
+  "void": "void",
+  "int1": "int1",
+  "int8": "int8",
+  "uint8": "uint8",
+  "int16": "int16",
+  "uint16": "uint16",
+  "int32": "int32",
+  "uint32": "uint32",
+  "int64": "int64",
+  "uint64": "uint64",
+  "fp8e5": "fp8e5",
+  "fp8e4nv": "fp8e4nv",
+  "fp8e4b15": "fp8e4b15",
+  "fp16": "half",
+  "bf16": "bf16",
+  "fp32": "float",
+  "fp64": "double",
+}
 
 
 def _to_ir(self, builder):

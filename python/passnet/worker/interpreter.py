@@ -1,9 +1,9 @@
 """Running @triton.jit kernels on CPU tensors, with no device and no environment variable.
 
-Inside `Session` a launch `kernel[grid](...)` on CPU tensors is interpreted, many programs at a time, and returns an object with
-the attributes of a compiled kernel: its `run` takes raw addresses like the compiled launcher does, checks the
-assumptions that the entry was specialised on (alignment, sizes equal to 1), and runs the same program. A driver without
-device answers for the stream getter and the current device.
+Inside `Session` a launch `kernel[grid](...)` on CPU tensors is interpreted, many programs at a time, and
+returns an object with the attributes of a compiled kernel: its `run` takes raw addresses like the compiled
+launcher does, checks the assumptions that the entry was specialised on (alignment, sizes equal to 1), and
+runs the same program. A driver without device answers for the stream getter and the current device.
 """
 
 import contextlib
@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDAOptions
@@ -47,7 +46,8 @@ class _Rewriter(FunctionRewriter):
 class Session:
   """All interpretation within one `with` block. Options:
 
-  sample: at most this many programs of each launch are run (0: all), chosen by `seed`; record_stores: keep which bytes were written.
+  sample: at most this many programs of each launch are run (0: all), chosen by `seed`; record_stores: keep
+  which bytes were written.
   """
 
   def __init__(self, sample=0, seed=0, record_stores=False):
@@ -99,14 +99,16 @@ class Session:
     ids = np.arange(total, dtype=np.int64)
     if self.sample and total > self.sample:
       ids = np.sort(self.rng.choice(total, self.sample, replace=False))
-    self.launches.append({"kernel": name, "grid": list(grid), "programs": total, "ran": len(ids), "fast": fast})
+    self.launches.append(
+      {"kernel": name, "grid": list(grid), "programs": total, "ran": len(ids), "fast": fast}
+    )
     self.builder.grid_dim = grid
     position = 0
     with self._patches.active():
       while position < len(ids):
         known = self._probes.get(fn)
         count = 1 if known is None else max(1, BATCH_ELEMENTS // known)
-        batch = ids[position:position + count]
+        batch = ids[position : position + count]
         if known is None:
           self.builder.largest, self.builder.branched = 1, False
         self._run_batch(name, fn, batch, grid, arguments)
@@ -115,7 +117,8 @@ class Session:
         position += len(batch)
 
   def _run_batch(self, name, fn, batch, grid, arguments):
-    # The first program alone shows whether control flow depends on values at all; only then can a batch fail half way.
+    # The first program alone shows whether control flow depends on values at all; only then can a batch fail
+    # half way.
     if len(batch) > 1 and self.builder.branched:
       self.memory.undo = []
     try:
@@ -138,7 +141,9 @@ class Session:
     except interp_builder.NeedSerial:
       raise
     except Exception as e:
-      where = f"program {(int(x[0]), int(y[0]), int(z[0]))}" + (f" to {(int(x[-1]), int(y[-1]), int(z[-1]))}" if len(batch) > 1 else "")
+      where = f"program {(int(x[0]), int(y[0]), int(z[0]))}" + (
+        f" to {(int(x[-1]), int(y[-1]), int(z[-1]))}" if len(batch) > 1 else ""
+      )
       raise KernelError(f"kernel {name}, {where} of grid {grid}: {type(e).__name__}: {e}") from e
 
   # -- scope
@@ -185,7 +190,9 @@ class InterpretedKernel:
       return
     if isinstance(value, torch.Tensor):
       if value.device.type != "cpu":
-        raise KernelError(f"kernel {self.name}: argument {p.name} is on {value.device}, the interpreter needs CPU tensors")
+        raise KernelError(
+          f"kernel {self.name}: argument {p.name} is on {value.device}, the interpreter needs CPU tensors"
+        )
       self.types[p.name] = jit.mangle_type(value)
       if not p.do_not_specialize and not p.do_not_specialize_on_alignment and value.data_ptr() % 16 == 0:
         self.assumed[p.name] = "aligned"
@@ -199,7 +206,9 @@ class InterpretedKernel:
         self.assumed[p.name] = "divisible"
 
   def __getitem__(self, grid):
-    return lambda *args, **kwargs: self.run(*(tuple(grid) + (1,) * (3 - len(grid))), 0, self.function, self.packed_metadata, None, None, None, *args)
+    return lambda *args, **kwargs: self.run(
+      *(tuple(grid) + (1,) * (3 - len(grid))), 0, self.function, self.packed_metadata, None, None, None, *args
+    )
 
   def launch_metadata(self, *args):
     return None
@@ -207,10 +216,14 @@ class InterpretedKernel:
   def run(self, gx, gy, gz, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, *args):
     """The compiled launcher's signature: every parameter in order, pointers as tensors or addresses."""
     if len(args) != len(self.parameters):
-      raise KernelError(f"kernel {self.name}: its launcher takes {len(self.parameters)} arguments, got {len(args)}")
+      raise KernelError(
+        f"kernel {self.name}: its launcher takes {len(self.parameters)} arguments, got {len(args)}"
+      )
     values = dict(self.values)
     for p, value in zip(self.parameters, args):
-      if p.name not in self.constexprs and values.get(p.name) is not None:  # constants are compiled in, whatever is passed
+      if (
+        p.name not in self.constexprs and values.get(p.name) is not None
+      ):  # constants are compiled in, whatever is passed
         values[p.name] = self._check(p.name, _unwrap(value))
     self.execute((int(gx), int(gy), int(gz)), values, fast=True)
 
@@ -218,9 +231,13 @@ class InterpretedKernel:
     assumed = self.assumed.get(name)
     number = value.data_ptr() if isinstance(value, torch.Tensor) else value
     if assumed == "aligned" and number % 16:
-      raise KernelError(f"kernel {self.name}: {name} was compiled as 16-byte aligned, the launcher passes {number:#x}")
+      raise KernelError(
+        f"kernel {self.name}: {name} was compiled as 16-byte aligned, the launcher passes {number:#x}"
+      )
     if assumed == "divisible" and number % 16:
-      raise KernelError(f"kernel {self.name}: {name} was compiled as a multiple of 16, the launcher passes {number}")
+      raise KernelError(
+        f"kernel {self.name}: {name} was compiled as a multiple of 16, the launcher passes {number}"
+      )
     if assumed == "one" and number != 1:
       raise KernelError(f"kernel {self.name}: {name} was compiled as 1, the launcher passes {number}")
     return value
@@ -243,7 +260,7 @@ class InterpretedKernel:
     if isinstance(value, bool):
       return tl.tensor(TensorHandle(np.array([value]), tl.int1), tl.int1)
     if isinstance(value, int):
-      ty = tl.int32 if -2**31 <= value < 2**31 else tl.int64 if value < 2**63 else tl.uint64
+      ty = tl.int32 if -(2**31) <= value < 2**31 else tl.int64 if value < 2**63 else tl.uint64
       return tl.tensor(TensorHandle(np.array([value], dtype=ty.name), ty), ty)
     if isinstance(value, float):
       return tl.tensor(TensorHandle(np.array([value], dtype=np.float32), tl.float32), tl.float32)
@@ -281,12 +298,21 @@ class _NoDevice:
 
   @property
   def utils(self):
-    return SimpleNamespace(get_device_properties=lambda device: {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32, "max_num_regs": 65536})
+    return SimpleNamespace(
+      get_device_properties=lambda device: {
+        "max_shared_mem": 232448,
+        "multiprocessor_count": 132,
+        "warpSize": 32,
+        "max_num_regs": 65536,
+      }
+    )
 
 
 @contextlib.contextmanager
 def driver_without_device():
-  """triton.runtime.driver.active answers even where there is no GPU: what generated modules ask when they are imported."""
+  """triton.runtime.driver.active answers even where there is no GPU: what generated modules ask when they are
+  imported.
+  """
   active = driver._active
   if not torch.cuda.is_available():
     driver._active = _NoDevice()
@@ -298,8 +324,14 @@ def driver_without_device():
 
 @contextlib.contextmanager
 def _patched_runtime(session):
-  """Launches on CPU tensors go to the session; addresses handed out by data_ptr() stay known until the call ends."""
-  saved = {(cls, name): cls.__dict__.get(name) for cls in (jit.JITFunction, InterpretedFunction) for name in ("run", "__call__")}
+  """Launches on CPU tensors go to the session; addresses handed out by data_ptr() stay known until the call
+  ends.
+  """
+  saved = {
+    (cls, name): cls.__dict__.get(name)
+    for cls in (jit.JITFunction, InterpretedFunction)
+    for name in ("run", "__call__")
+  }
   saved[(autotuner.Autotuner, "run")] = autotuner.Autotuner.__dict__["run"]
   old_pointer = torch.Tensor.data_ptr
 

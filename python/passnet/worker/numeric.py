@@ -1,7 +1,7 @@
 """Exact scalar functions on numpy arrays, shared by the kernel interpreter and the reference evaluator.
 
-fp32 transcendental functions are computed in fp64 and rounded once; a fused multiply-add rounds once. bf16 values live as
-uint16 bit patterns in memory and as fp32 in between.
+fp32 transcendental functions are computed in fp64 and rounded once; a fused multiply-add rounds once. bf16
+values live as uint16 bit patterns in memory and as fp32 in between.
 """
 
 import numpy as np
@@ -17,7 +17,9 @@ def bf16_to_f32(bits):
 def f32_to_bf16(values):
   """Round to nearest even; NaN stays NaN."""
   bits = np.ascontiguousarray(values, dtype=F32).view(np.uint32)
-  rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+  rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(
+    np.uint16
+  )
   nan = np.isnan(values)
   if np.any(nan):
     rounded = np.where(nan, np.uint16(0x7FC0), rounded)
@@ -69,6 +71,7 @@ def fma(x, y, z):
 
 def _fma64(x, y, z):
   import math
+
   if hasattr(math, "fma"):
     return np.vectorize(_safe_fma, otypes=[F64])(x, y, z)
   wide = np.longdouble
@@ -77,6 +80,7 @@ def _fma64(x, y, z):
 
 def _safe_fma(x, y, z):
   import math
+
   try:
     return math.fma(x, y, z)
   except (OverflowError, ValueError):
@@ -86,6 +90,7 @@ def _safe_fma(x, y, z):
 def _torch64(function):
   def call(x):
     return function(torch.from_numpy(np.ascontiguousarray(x, dtype=F64))).numpy().reshape(np.shape(x))
+
   return call
 
 
@@ -96,23 +101,64 @@ def round_half_away(x):
 
 # Functions of one argument evaluated in fp64 and rounded to the argument's dtype.
 UNARY = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
-    "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erf": _torch64(torch.special.erf), "erfc": _torch64(torch.special.erfc), "erfinv": _torch64(torch.special.erfinv),
-    "lgamma": _torch64(torch.special.gammaln), "cbrt": np.cbrt, "rcbrt": lambda x: 1.0 / np.cbrt(x), "exp10": lambda x: np.power(10.0, x),
-    "tgamma": lambda x: np.exp(_torch64(torch.special.gammaln)(x)), "reciprocal": lambda x: 1.0 / x,
-    "cospi": lambda x: np.cos(np.pi * x), "sinpi": lambda x: np.sin(np.pi * x),
-    "normcdf": _torch64(torch.special.ndtr), "bessel_i0": _torch64(torch.special.i0), "bessel_i1": _torch64(torch.special.i1),
+  "exp": np.exp,
+  "exp2": np.exp2,
+  "expm1": np.expm1,
+  "log": np.log,
+  "log2": np.log2,
+  "log10": np.log10,
+  "log1p": np.log1p,
+  "sqrt": np.sqrt,
+  "rsqrt": lambda x: 1.0 / np.sqrt(x),
+  "sin": np.sin,
+  "cos": np.cos,
+  "tan": np.tan,
+  "asin": np.arcsin,
+  "acos": np.arccos,
+  "atan": np.arctan,
+  "sinh": np.sinh,
+  "cosh": np.cosh,
+  "tanh": np.tanh,
+  "asinh": np.arcsinh,
+  "acosh": np.arccosh,
+  "atanh": np.arctanh,
+  "erf": _torch64(torch.special.erf),
+  "erfc": _torch64(torch.special.erfc),
+  "erfinv": _torch64(torch.special.erfinv),
+  "lgamma": _torch64(torch.special.gammaln),
+  "cbrt": np.cbrt,
+  "rcbrt": lambda x: 1.0 / np.cbrt(x),
+  "exp10": lambda x: np.power(10.0, x),
+  "tgamma": lambda x: np.exp(_torch64(torch.special.gammaln)(x)),
+  "reciprocal": lambda x: 1.0 / x,
+  "cospi": lambda x: np.cos(np.pi * x),
+  "sinpi": lambda x: np.sin(np.pi * x),
+  "normcdf": _torch64(torch.special.ndtr),
+  "bessel_i0": _torch64(torch.special.i0),
+  "bessel_i1": _torch64(torch.special.i1),
 }
 # Exact in any precision: no widening needed.
-UNARY_EXACT = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "nearbyint": np.rint, "round": round_half_away,
-               "fabs": np.abs, "abs": np.abs, "neg": np.negative}
+UNARY_EXACT = {
+  "floor": np.floor,
+  "ceil": np.ceil,
+  "trunc": np.trunc,
+  "rint": np.rint,
+  "nearbyint": np.rint,
+  "round": round_half_away,
+  "fabs": np.abs,
+  "abs": np.abs,
+  "neg": np.negative,
+}
 BINARY = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}
-BINARY_EXACT = {"fmod": np.fmod, "copysign": np.copysign, "fmin": np.fmin, "fmax": np.fmax, "fdim": lambda a, b: np.where(a > b, a - b, 0).astype(a.dtype),
-                "nextafter": np.nextafter,
-                "remainder": lambda a, b: (a - b * np.rint(a.astype(F64) / b)).astype(a.dtype)}
+BINARY_EXACT = {
+  "fmod": np.fmod,
+  "copysign": np.copysign,
+  "fmin": np.fmin,
+  "fmax": np.fmax,
+  "fdim": lambda a, b: np.where(a > b, a - b, 0).astype(a.dtype),
+  "nextafter": np.nextafter,
+  "remainder": lambda a, b: (a - b * np.rint(a.astype(F64) / b)).astype(a.dtype),
+}
 
 
 def unary(name, x):

@@ -62,8 +62,11 @@ class _PassDirFinder(importlib.abc.MetaPathFinder):
       for candidate, package in ((file + ".py", False), (os.path.join(file, "__init__.py"), True)):
         if os.path.exists(candidate):
           return importlib.util.spec_from_file_location(
-              fullname, candidate, loader=_SourceLoader(fullname, candidate),
-              submodule_search_locations=[file] if package else None)
+            fullname,
+            candidate,
+            loader=_SourceLoader(fullname, candidate),
+            submodule_search_locations=[file] if package else None,
+          )
     return None
 
 
@@ -110,8 +113,11 @@ def _input_names(const_dir, pass_dir):
   listed = _name_list(const_dir, "sorted_input_pass_rule_names.json", []) if const_dir else []
   order = _name_list(pass_dir, "sorted_input_pass_rule_names.json", listed)
   if set(order) != set(listed):
-    raise WorkerError("input_order", "sorted_input_pass_rule_names.json of pass_dir may only reorder the input passes",
-                      "list exactly the names of const_pass_dir")
+    raise WorkerError(
+      "input_order",
+      "sorted_input_pass_rule_names.json of pass_dir may only reorder the input passes",
+      "list exactly the names of const_pass_dir",
+    )
   return order
 
 
@@ -133,7 +139,11 @@ def _load_file(directory, name, rejected, skipped):
     with open(path, encoding="utf-8") as f:
       source = f.read()
   except OSError as e:
-    raise WorkerError("pass_missing", f"{path} is listed but cannot be read: {e.strerror}", "remove it from the list or add the file") from e
+    raise WorkerError(
+      "pass_missing",
+      f"{path} is listed but cannot be read: {e.strerror}",
+      "remove it from the list or add the file",
+    ) from e
   reasons = rejected.get(name) or _custom_violations(source)
   if reasons:
     skipped.append({"name": name, "reason": "source rules: " + "; ".join(reasons)})
@@ -143,10 +153,18 @@ def _load_file(directory, name, rejected, skipped):
   try:
     spec.loader.exec_module(module)
   except Exception as e:
-    raise WorkerError("pass_import", f"{path} fails when imported: {type(e).__name__}: {e}", "run `python` on the file to see it alone") from e
+    raise WorkerError(
+      "pass_import",
+      f"{path} fails when imported: {type(e).__name__}: {e}",
+      "run `python` on the file to see it alone",
+    ) from e
   for attribute in ("pattern", "replacement_args", "replacement_func"):
     if not hasattr(module, attribute):
-      raise WorkerError("pass_contract", f"{path} defines no `{attribute}`", "a pass defines pattern, replacement_args and replacement_func")
+      raise WorkerError(
+        "pass_contract",
+        f"{path} defines no `{attribute}`",
+        "a pass defines pattern, replacement_args and replacement_func",
+      )
   return module
 
 
@@ -162,28 +180,61 @@ def _keep_limited(rules, limit, key, what, skipped, rng):
   return [r for r in rules if key(r) in kept]
 
 
-def load(pass_dir, const_dir=None, rejected=None, replacement_func_limit=REPLACEMENT_FUNC_LIMIT, pattern_limit=PATTERN_LIMIT):
+def load(
+  pass_dir,
+  const_dir=None,
+  rejected=None,
+  replacement_func_limit=REPLACEMENT_FUNC_LIMIT,
+  pattern_limit=PATTERN_LIMIT,
+):
   """The passes of a pass_dir in the order they run. Call inside imported_as_pass_dir."""
   rejected = rejected or {}
   out = PassSet(directory=pass_dir)
-  rng = random.Random(123)  # the public harness seeds the global generator with 123 before it builds the backend
-  output = [(n, m) for n in _name_list(pass_dir, "sorted_output_pass_rule_names.json", [])
-            if (m := _load_file(pass_dir, n, rejected, out.skipped)) is not None]
+  rng = random.Random(
+    123
+  )  # the public harness seeds the global generator with 123 before it builds the backend
+  output = [
+    (n, m)
+    for n in _name_list(pass_dir, "sorted_output_pass_rule_names.json", [])
+    if (m := _load_file(pass_dir, n, rejected, out.skipped)) is not None
+  ]
   unstable = [n for n, m in output if m.replacement_func() is not m.replacement_func()]
   if unstable:
-    raise WorkerError("unstable_replacement_func", "The following pass rules have unstable replacement_func(): " + ", ".join(unstable),
-                      "return one module-level function, not a new one per call")
+    raise WorkerError(
+      "unstable_replacement_func",
+      "The following pass rules have unstable replacement_func(): " + ", ".join(unstable),
+      "return one module-level function, not a new one per call",
+    )
   if not output:
-    raise WorkerError("no_passes", f"No replacement functions available after filtering {len(output)} rules.",
-                      "list at least one valid pass in sorted_output_pass_rule_names.json")
-  output = _keep_limited(output, replacement_func_limit, lambda r: id(r[1].replacement_func()), "replacement functions", out.skipped, rng)
+    raise WorkerError(
+      "no_passes",
+      f"No replacement functions available after filtering {len(output)} rules.",
+      "list at least one valid pass in sorted_output_pass_rule_names.json",
+    )
+  output = _keep_limited(
+    output,
+    replacement_func_limit,
+    lambda r: id(r[1].replacement_func()),
+    "replacement functions",
+    out.skipped,
+    rng,
+  )
   output = _keep_limited(output, pattern_limit, lambda r: r[0], "patterns", out.skipped, rng)
-  ordered = {n: m for n in _input_names(const_dir, pass_dir)
-             if (m := _load_file(const_dir, n, rejected, out.skipped)) is not None}
+  ordered = {
+    n: m
+    for n in _input_names(const_dir, pass_dir)
+    if (m := _load_file(const_dir, n, rejected, out.skipped)) is not None
+  }
   ordered.update(output)  # an output pass of an input pass's name takes its place; new names follow
   functions = {id(m.replacement_func()) for m in ordered.values()}
   if len(functions) > 1:
-    raise WorkerError("many_replacement_funcs", f"the passes use {len(functions)} replacement functions", "all passes must return the same one")
+    raise WorkerError(
+      "many_replacement_funcs",
+      f"the passes use {len(functions)} replacement functions",
+      "all passes must return the same one",
+    )
   for name, module in ordered.items():
-    out.passes.append(LoadedPass(name, module, module.pattern, module.replacement_args, module.replacement_func()))
+    out.passes.append(
+      LoadedPass(name, module, module.pattern, module.replacement_args, module.replacement_func())
+    )
   return out

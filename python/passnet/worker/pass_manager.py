@@ -1,7 +1,8 @@
-"""The torch.compile backend that rewrites a dynamo graph with the passes of a pass_dir, as the public harness does.
+"""The torch.compile backend that rewrites a dynamo graph with the passes of a pass_dir, as the public harness
+does.
 
-One implementation for smoke, bench, evaluate and the differential tests. Each backend owns its wrapper calls and its
-poison flag, so one process can run many pass_dirs one after the other.
+One implementation for smoke, bench, evaluate and the differential tests. Each backend owns its wrapper calls
+and its poison flag, so one process can run many pass_dirs one after the other.
 """
 
 import torch
@@ -27,7 +28,13 @@ def innermost(error):
 
 def find_matches(graph, pattern):
   """torch's own matcher with the public options."""
-  matcher = SubgraphMatcher(pattern, match_output=False, match_placeholder=False, remove_overlapping_matches=True, ignore_literals=False)
+  matcher = SubgraphMatcher(
+    pattern,
+    match_output=False,
+    match_placeholder=False,
+    remove_overlapping_matches=True,
+    ignore_literals=False,
+  )
   return matcher.match(graph)
 
 
@@ -40,7 +47,9 @@ def _splice(graph, pattern, replacement, match, renamed):
   """Puts one copy of `replacement` before the first user of the match's result and removes the matched nodes."""
   holders = [n for n in replacement.nodes if n.op == "placeholder"]
   if len(holders) != len(match.placeholder_nodes):
-    raise AssertionError(f"the pattern has {len(match.placeholder_nodes)} placeholders, the replacement {len(holders)}")
+    raise AssertionError(
+      f"the pattern has {len(match.placeholder_nodes)} placeholders, the replacement {len(holders)}"
+    )
   bound = [renamed.get(v, v) if isinstance(v, torch.fx.Node) else v for v in match.placeholder_nodes]
   point = _insertion_point(graph, match.returning_nodes)
   if point is None:
@@ -49,7 +58,9 @@ def _splice(graph, pattern, replacement, match, renamed):
     returned = graph.graph_copy(replacement, dict(zip(holders, bound)))
   returned = returned if isinstance(returned, (tuple, list)) else (returned,)
   if len(returned) != len(match.returning_nodes):
-    raise AssertionError(f"the pattern returns {len(match.returning_nodes)} values, the replacement {len(returned)}: one value only")
+    raise AssertionError(
+      f"the pattern returns {len(match.returning_nodes)} values, the replacement {len(returned)}: one value only"
+    )
   for old, new in zip(match.returning_nodes, returned):
     old.replace_all_uses_with(new)
     renamed[old] = new
@@ -63,11 +74,16 @@ def apply_pass(gm, loaded, call):
   """Rewrites `gm` with one pass. Returns its record; errors are recorded and raised."""
   record = {"pass": loaded.name, "matches": []}
   pattern = tracer.pattern_graph(loaded.pattern)
-  replacement = tracer.replacement_graph(tracer.parameter_names(loaded.pattern), loaded.replacement_args, call)
+  replacement = tracer.replacement_graph(
+    tracer.parameter_names(loaded.pattern), loaded.replacement_args, call
+  )
   renamed = {}
   for match in find_matches(gm.graph, pattern):
     inner = [n for n in pattern.nodes if n.op not in ("placeholder", "output")]
-    entry = {"nodes": [match.nodes_map[n].name for n in inner], "returns": [n.name for n in match.returning_nodes]}
+    entry = {
+      "nodes": [match.nodes_map[n].name for n in inner],
+      "returns": [n.name for n in match.returning_nodes],
+    }
     bound, entry["inserted"] = _splice(gm.graph, pattern, replacement, match, renamed)
     names = [n.name for n in pattern.nodes if n.op == "placeholder"]
     entry["placeholders"] = {n: encode.encode_arg(v) for n, v in zip(names, bound)}
@@ -80,8 +96,8 @@ def apply_pass(gm, loaded, call):
 class PassBackend:
   """A torch.compile backend.
 
-  records: one entry per dynamo graph: {"passes": [record], "modified", "error"?}.
-  observer: called as observer(pass name, ordinal of the call within this forward, args, outputs) after each wrapper call;
+  records: one entry per dynamo graph: {"passes": [record], "modified", "error"?}. observer: called as
+  observer(pass name, ordinal of the call within this forward, args, outputs) after each wrapper call;
   before(pass name, ordinal, args) in front of it.
   """
 
@@ -104,7 +120,9 @@ class PassBackend:
         self.observer(loaded.name, ordinal, args, out)
       return out
 
-    call_replacement.__name__ = call_replacement.__qualname__ = "replacement_" + "".join(c if c.isalnum() else "_" for c in loaded.name)
+    call_replacement.__name__ = call_replacement.__qualname__ = "replacement_" + "".join(
+      c if c.isalnum() else "_" for c in loaded.name
+    )
     return call_replacement
 
   def __call__(self, gm, example_inputs):
@@ -119,5 +137,7 @@ class PassBackend:
       record["passes"].append(done)
       record["modified"] |= bool(done["matches"])
     if not record["modified"]:
-      raise WorkerError("no_match", NO_MATCH, "at least one pass must match in every dynamo graph of every variant")
+      raise WorkerError(
+        "no_match", NO_MATCH, "at least one pass must match in every dynamo graph of every variant"
+      )
     return gm

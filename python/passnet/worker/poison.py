@@ -1,8 +1,8 @@
 """The run-time guard around a replacement function.
 
-Tensor arguments are wrapped in a subclass on which only allocation and metadata are allowed, as in the public harness; any
-other operator is refused. A refusal is latched in the guard's record before it is raised, so a pass that swallows the
-exception is still found out.
+Tensor arguments are wrapped in a subclass on which only allocation and metadata are allowed, as in the public
+harness; any other operator is refused. A refusal is latched in the guard's record before it is raised, so a
+pass that swallows the exception is still found out.
 """
 
 import torch
@@ -11,21 +11,26 @@ aten = torch.ops.aten
 
 # Overloads that allocate or copy whole: run on the plain tensors, results are poisoned again.
 _FACTORIES = {
-    aten.empty.memory_format: lambda a, k: torch.empty(*(a[:1] or ((),)), **k),
-    aten.empty_like.default: lambda a, k: torch.empty_like(a[0]),  # keywords are dropped, dtype included: as in public
-    aten.zeros.default: lambda a, k: torch.zeros(*a),
-    aten.zeros_like.default: lambda a, k: torch.zeros_like(a[0]),
-    aten.ones.default: lambda a, k: torch.ones(*a),
-    aten.ones_like.default: lambda a, k: torch.ones_like(a[0]),
-    aten.full.default: lambda a, k: torch.full(*a, **k),
-    aten.full_like.default: lambda a, k: torch.full_like(a[0], a[1] if len(a) > 1 else 0),
+  aten.empty.memory_format: lambda a, k: torch.empty(*(a[:1] or ((),)), **k),
+  aten.empty_like.default: lambda a, k: torch.empty_like(
+    a[0]
+  ),  # keywords are dropped, dtype included: as in public
+  aten.zeros.default: lambda a, k: torch.zeros(*a),
+  aten.zeros_like.default: lambda a, k: torch.zeros_like(a[0]),
+  aten.ones.default: lambda a, k: torch.ones(*a),
+  aten.ones_like.default: lambda a, k: torch.ones_like(a[0]),
+  aten.full.default: lambda a, k: torch.full(*a, **k),
+  aten.full_like.default: lambda a, k: torch.full_like(a[0], a[1] if len(a) > 1 else 0),
 }
 _COPIES = (aten.lift_fresh.default, aten.alias.default, aten._to_copy.default)
 _METADATA = {
-    aten.size.default: lambda t: t.size(), aten.sym_size.default: lambda t: t.size(),
-    aten.stride.default: lambda t: t.stride(), aten.sym_stride.default: lambda t: t.stride(),
-    aten.dim.default: lambda t: t.dim(),
-    aten.numel.default: lambda t: t.numel(), aten.sym_numel.default: lambda t: t.numel(),
+  aten.size.default: lambda t: t.size(),
+  aten.sym_size.default: lambda t: t.size(),
+  aten.stride.default: lambda t: t.stride(),
+  aten.sym_stride.default: lambda t: t.stride(),
+  aten.dim.default: lambda t: t.dim(),
+  aten.numel.default: lambda t: t.numel(),
+  aten.sym_numel.default: lambda t: t.numel(),
 }
 if hasattr(aten, "device"):
   _METADATA[aten.device.default] = lambda t: t.device
@@ -50,8 +55,10 @@ class PosionDispatchTensor(torch.Tensor):
     if func in _METADATA:
       return _METADATA[func](plain[0])
     violations.append(str(func))
-    raise RuntimeError(f"Unauthorized Operator ({func}) Detected: inside a replacement function only allocation (empty, zeros, ones, "
-                       "full and their _like forms, as_tensor) and metadata are allowed on tensors; do the work in a Triton kernel.")
+    raise RuntimeError(
+      f"Unauthorized Operator ({func}) Detected: inside a replacement function only allocation (empty, zeros, ones, "
+      "full and their _like forms, as_tensor) and metadata are allowed on tensors; do the work in a Triton kernel."
+    )
 
   def __repr__(self):
     return f"PosionDispatchTensor(shape={tuple(self.shape)}, dtype={self.dtype})"
@@ -71,7 +78,9 @@ def unwrap(value):
 
 
 def guarded_call(function, args):
-  """`function` on poisoned top-level tensor arguments (tensors inside lists stay plain); the result is unwrapped."""
+  """`function` on poisoned top-level tensor arguments (tensors inside lists stay plain); the result is
+  unwrapped.
+  """
   out = function(*(wrap(a) for a in args))
   if isinstance(out, (tuple, list)):
     return tuple(unwrap(o) for o in out)

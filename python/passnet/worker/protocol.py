@@ -1,7 +1,7 @@
 """Frames: a 4-byte big-endian length and that many bytes of UTF-8 JSON, one object.
 
-Requests {"v":1,"id":n,"cmd":...}; any number of events {"v":1,"id":n,"event":...}; one reply {"v":1,"id":n,"ok":true,...} or
-{"v":1,"id":n,"ok":false,"error":{"code","message","remedy","traceback"}}.
+Requests {"v":1,"id":n,"cmd":...}; any number of events {"v":1,"id":n,"event":...}; one reply
+{"v":1,"id":n,"ok":true,...} or {"v":1,"id":n,"ok":false,"error":{"code","message","remedy","traceback"}}.
 """
 
 import json
@@ -38,7 +38,9 @@ def plain(value):
 def encode(message):
   payload = json.dumps(plain(message), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
   if len(payload) > MAX_FRAME_BYTES:
-    raise FrameError("frame.length", f"a message of {len(payload)} bytes is over the limit of {MAX_FRAME_BYTES}")
+    raise FrameError(
+      "frame.length", f"a message of {len(payload)} bytes is over the limit of {MAX_FRAME_BYTES}"
+    )
   return len(payload).to_bytes(4, "big") + payload
 
 
@@ -70,8 +72,10 @@ def decode(data):
     raise FrameError("frame.truncated", "the stream ends inside a length", fatal=True)
   length = decode_length(data[:4])
   if len(data) < 4 + length:
-    raise FrameError("frame.truncated", f"the stream ends after {len(data) - 4} of {length} bytes", fatal=True)
-  return decode_payload(data[4:4 + length]), data[4 + length:]
+    raise FrameError(
+      "frame.truncated", f"the stream ends after {len(data) - 4} of {length} bytes", fatal=True
+    )
+  return decode_payload(data[4 : 4 + length]), data[4 + length :]
 
 
 class Channel:
@@ -100,10 +104,12 @@ class Channel:
     length = decode_length(header)
     payload = self._read_exactly(length)
     if len(payload) < length:
-      raise FrameError("frame.truncated", f"the stream ends after {len(payload)} of {length} bytes", fatal=True)
+      raise FrameError(
+        "frame.truncated", f"the stream ends after {len(payload)} of {length} bytes", fatal=True
+      )
     return decode_payload(payload)
 
   def write(self, message):
     data = memoryview(encode(message))
     while data:
-      data = data[os.write(self.fd_out, data):]
+      data = data[os.write(self.fd_out, data) :]

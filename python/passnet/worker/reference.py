@@ -1,7 +1,8 @@
-"""The CUDA reference: evaluates array programs (src/ops/array_ir.h says what they mean) with exact functions, on the CPU.
+"""The CUDA reference: evaluates array programs (src/ops/array_ir.h says what they mean) with exact functions,
+on the CPU.
 
-Small arrays are evaluated whole; of large ones only the elements that are asked for, with what they need. A read outside
-an array poisons the elements that use it; a select drops the branch it does not take.
+Small arrays are evaluated whole; of large ones only the elements that are asked for, with what they need. A
+read outside an array poisons the elements that use it; a select drops the branch it does not take.
 """
 
 from dataclasses import dataclass
@@ -12,19 +13,46 @@ import torch
 from . import compare, numeric
 from .errors import WorkerError
 
-WHOLE_LIMIT = 1 << 22   # element evaluations (times reduction points) up to which an array is evaluated whole
-CHUNK = 1 << 20         # element evaluations at a time
+WHOLE_LIMIT = 1 << 22  # element evaluations (times reduction points) up to which an array is evaluated whole
+CHUNK = 1 << 20  # element evaluations at a time
 
-_NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "i16": np.int16,
-          "i8": np.int8, "u8": np.uint8, "bool": np.bool_, "c64": np.complex64, "c128": np.complex128}
-_TORCH = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32,
-          "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool, "c64": torch.complex64, "c128": torch.complex128}
+_NUMPY = {
+  "f32": np.float32,
+  "f16": np.float16,
+  "bf16": np.float32,
+  "f64": np.float64,
+  "i64": np.int64,
+  "i32": np.int32,
+  "i16": np.int16,
+  "i8": np.int8,
+  "u8": np.uint8,
+  "bool": np.bool_,
+  "c64": np.complex64,
+  "c128": np.complex128,
+}
+_TORCH = {
+  "f32": torch.float32,
+  "f16": torch.float16,
+  "bf16": torch.bfloat16,
+  "f64": torch.float64,
+  "i64": torch.int64,
+  "i32": torch.int32,
+  "i16": torch.int16,
+  "i8": torch.int8,
+  "u8": torch.uint8,
+  "bool": torch.bool,
+  "c64": torch.complex64,
+  "c128": torch.complex128,
+}
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 @dataclass
 class Value:
-  """Values of one expression at some points; arrays broadcast against each other. bad: elements that read outside an array."""
+  """Values of one expression at some points; arrays broadcast against each other. bad: elements that read
+  outside an array.
+  """
+
   data: np.ndarray
   dtype: str
   bad: np.ndarray | None = None
@@ -53,7 +81,9 @@ def cast(value, dtype):
   if source == dtype:
     return value
   if dtype in _FLOATS:
-    out = round_to(data if source in _FLOATS else data.astype(np.float64 if dtype == "f64" else np.float32), dtype)
+    out = round_to(
+      data if source in _FLOATS else data.astype(np.float64 if dtype == "f64" else np.float32), dtype
+    )
   elif dtype == "bool":
     out = data != 0
   elif source in _FLOATS:
@@ -68,6 +98,7 @@ def _quiet(function):
   def call(*args):
     with np.errstate(all="ignore"):
       return function(*args)
+
   return call
 
 
@@ -80,7 +111,9 @@ def _power(a, b):
     return numeric.binary("pow", a, b)
   negative = b < 0
   base = np.power(a, np.where(negative, 0, b))
-  return np.where(negative, np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0)), base).astype(a.dtype)
+  return np.where(
+    negative, np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0)), base
+  ).astype(a.dtype)
 
 
 def _logical(on_bool, on_int):
@@ -88,13 +121,35 @@ def _logical(on_bool, on_int):
 
 
 _FUNCTIONS = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "div_rn": np.divide, "floordiv": np.floor_divide, "mod": np.mod,
-    "truncdiv": _truncdiv, "fma": numeric.fma, "neg": np.negative, "abs": np.abs, "min": np.minimum, "max": np.maximum,
-    "pow": _power, "sign": lambda x: ((x > 0).astype(np.int8) - (x < 0).astype(np.int8)).astype(x.dtype),
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-    "isnan": np.isnan, "isinf": np.isinf,
-    "and": _logical(np.logical_and, np.bitwise_and), "or": _logical(np.logical_or, np.bitwise_or), "xor": _logical(np.logical_xor, np.bitwise_xor),
-    "not": _logical(np.logical_not, np.bitwise_not), "shl": np.left_shift, "shr": np.right_shift,
+  "add": np.add,
+  "sub": np.subtract,
+  "mul": np.multiply,
+  "div": np.divide,
+  "div_rn": np.divide,
+  "floordiv": np.floor_divide,
+  "mod": np.mod,
+  "truncdiv": _truncdiv,
+  "fma": numeric.fma,
+  "neg": np.negative,
+  "abs": np.abs,
+  "min": np.minimum,
+  "max": np.maximum,
+  "pow": _power,
+  "sign": lambda x: ((x > 0).astype(np.int8) - (x < 0).astype(np.int8)).astype(x.dtype),
+  "lt": np.less,
+  "le": np.less_equal,
+  "gt": np.greater,
+  "ge": np.greater_equal,
+  "eq": np.equal,
+  "ne": np.not_equal,
+  "isnan": np.isnan,
+  "isinf": np.isinf,
+  "and": _logical(np.logical_and, np.bitwise_and),
+  "or": _logical(np.logical_or, np.bitwise_or),
+  "xor": _logical(np.logical_xor, np.bitwise_xor),
+  "not": _logical(np.logical_not, np.bitwise_not),
+  "shl": np.left_shift,
+  "shr": np.right_shift,
 }
 for _name in ("floor", "ceil", "trunc", "rint", *numeric.UNARY):
   _FUNCTIONS.setdefault(_name, lambda x, n=_name: numeric.unary(n, x))
@@ -116,11 +171,17 @@ class Evaluator:
   def _input(self, array, tensors):
     k = array["input"]
     if k >= len(tensors):
-      raise WorkerError("reference.inputs", f"the program reads tensor argument {k}, the wrapper got {len(tensors)}", "")
+      raise WorkerError(
+        "reference.inputs", f"the program reads tensor argument {k}, the wrapper got {len(tensors)}", ""
+      )
     t = tensors[k].detach().cpu()
     if list(t.shape) != list(array["shape"]) or t.dtype != _TORCH[array["dtype"]]:
-      raise WorkerError("reference.inputs", f"tensor argument {k} is {t.dtype}{list(t.shape)}, the program is for "
-                        f"{array['dtype']}{list(array['shape'])}", "")
+      raise WorkerError(
+        "reference.inputs",
+        f"tensor argument {k} is {t.dtype}{list(t.shape)}, the program is for "
+        f"{array['dtype']}{list(array['shape'])}",
+        "",
+      )
     return t.float().numpy() if t.dtype == torch.bfloat16 else t.numpy()
 
   # -- whole arrays
@@ -163,7 +224,7 @@ class Evaluator:
     """Elements of a map or reduce array at flat positions, in chunks."""
     per = max(1, _product(array.get("extents", [])))
     step = max(1, CHUNK // per)
-    parts = [self._chunk(array, flat[i:i + step]) for i in range(0, len(flat), step)]
+    parts = [self._chunk(array, flat[i : i + step]) for i in range(0, len(flat), step)]
     if not parts:
       return np.zeros(0, _NUMPY[array["dtype"]])
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -180,15 +241,27 @@ class Evaluator:
       rank = len(extents)
       column = (-1,) + (1,) * rank
       points = np.unravel_index(flat, array["shape"]) if array["shape"] else ()
-      rv = [np.arange(e, dtype=np.int64).reshape((1,) + tuple(-1 if i == k else 1 for i in range(rank))) for k, e in enumerate(extents)]
+      rv = [
+        np.arange(e, dtype=np.int64).reshape((1,) + tuple(-1 if i == k else 1 for i in range(rank)))
+        for k, e in enumerate(extents)
+      ]
       env = _Env(self, [p.astype(np.int64).reshape(column) for p in points], rv)
       value = env.evaluate(array["expr"])
       full = np.broadcast_to(value.data, (len(flat),) + tuple(extents)).reshape(len(flat), -1)
       data = _reduce(array["op"], full, array["dtype"], value.dtype)
     if value.bad is not None:
-      bad = np.broadcast_to(value.bad, (len(flat),) + (1,) * rank if value.bad.ndim == 0 else np.broadcast_shapes(value.bad.shape, (len(flat),) + (1,) * rank))
+      bad = np.broadcast_to(
+        value.bad,
+        (len(flat),) + (1,) * rank
+        if value.bad.ndim == 0
+        else np.broadcast_shapes(value.bad.shape, (len(flat),) + (1,) * rank),
+      )
       if bad.any():
-        raise WorkerError("reference.read", f"array {array['id']} ({array.get('label', '')}) reads outside an array in a branch that is taken", "a fault of an operator row")
+        raise WorkerError(
+          "reference.read",
+          f"array {array['id']} ({array.get('label', '')}) reads outside an array in a branch that is taken",
+          "a fault of an operator row",
+        )
     expected = array["dtype"]
     if array["kind"] == "map" and value.dtype != expected:
       data = cast(Value(data, value.dtype), expected).data
@@ -244,10 +317,18 @@ class _Env:
     if array["dtype"].startswith("c"):
       raise WorkerError("reference.complex", "the program computes with complex numbers", "")
     if empty:
-      return Value(np.zeros((1,) * (1 if not positions else positions[0].ndim), _NUMPY[array["dtype"]]), array["dtype"], np.ones((), dtype=bool))
+      return Value(
+        np.zeros((1,) * (1 if not positions else positions[0].ndim), _NUMPY[array["dtype"]]),
+        array["dtype"],
+        np.ones((), dtype=bool),
+      )
     if self.evaluator._is_whole(array):
       data = self.evaluator.whole(array_id)
-      return Value(data[tuple(positions)] if positions else data[()][None] if data.ndim == 0 else data, array["dtype"], bad)
+      return Value(
+        data[tuple(positions)] if positions else data[()][None] if data.ndim == 0 else data,
+        array["dtype"],
+        bad,
+      )
     positions = np.broadcast_arrays(*positions)
     flat = np.ravel_multi_index(positions, shape)
     return Value(self.evaluator.at(array_id, flat.reshape(-1)).reshape(flat.shape), array["dtype"], bad)
@@ -274,7 +355,9 @@ def _constant(value, dtype):
 
 
 def _reduce(op, data, dtype, source):
-  """Folds axis 1. fp32 sums and products go through fp64; extrema are NaN if any element is; positions are of the first such element."""
+  """Folds axis 1. fp32 sums and products go through fp64; extrema are NaN if any element is; positions are of
+  the first such element.
+  """
   floating = data.dtype.kind == "f"
   with np.errstate(all="ignore"):
     if op in ("sum", "prod"):
@@ -282,7 +365,9 @@ def _reduce(op, data, dtype, source):
       out = ufunc.reduce(data, axis=1, dtype=np.float64 if floating else np.int64)
       return round_to(out, dtype) if dtype in _FLOATS else out.astype(_NUMPY[dtype])
     if op in ("max", "min"):
-      return (np.maximum if op == "max" else np.minimum).reduce(data, axis=1).astype(_NUMPY[dtype], copy=False)
+      return (
+        (np.maximum if op == "max" else np.minimum).reduce(data, axis=1).astype(_NUMPY[dtype], copy=False)
+      )
     if op in ("any", "all"):
       return (np.any if op == "any" else np.all)(data != 0, axis=1)
     if op in ("argmax", "argmin"):  # numpy's take the first NaN, else the first extremum
@@ -317,7 +402,11 @@ def evaluate_points(program, tensors, output, flat):
 
 
 def total_cost(program):
-  return sum(_product(a["shape"]) * max(1, _product(a.get("extents", []))) for a in program["arrays"] if a["kind"] != "input")
+  return sum(
+    _product(a["shape"]) * max(1, _product(a.get("extents", [])))
+    for a in program["arrays"]
+    if a["kind"] != "input"
+  )
 
 
 def _sample(numel, points, rng, candidates):
@@ -333,22 +422,42 @@ def _sample(numel, points, rng, candidates):
 
 
 def compare_output(program, k, tensors, value, t=compare.BASE_T, written=None, points=4096, seed=1):
-  """One wrapper output against the program: whole where that is cheap, else at `points` random elements, of the written ones if known."""
+  """One wrapper output against the program: whole where that is cheap, else at `points` random elements, of
+  the written ones if known.
+  """
   evaluator = Evaluator(program, tensors)
   if k >= len(program["outputs"]):
     return {"ok": False, "reason": f"output {k}, the program has {len(program['outputs'])}"}
   array = evaluator.arrays[program["outputs"][k]]
   if list(value.shape) != list(array["shape"]) or value.dtype != _TORCH[array["dtype"]]:
-    return {"ok": False, "reason": f"{value.dtype}{list(value.shape)}, the reference gives {array['dtype']}{list(array['shape'])}"}
+    return {
+      "ok": False,
+      "reason": f"{value.dtype}{list(value.shape)}, the reference gives {array['dtype']}{list(array['shape'])}",
+    }
   value = value.detach().cpu()
   if written is None and total_cost(program) <= WHOLE_LIMIT:
-    return {**compare.compare_tensors(to_torch(evaluator.whole(array["id"]), array["dtype"]), value, t), "reference": "cuda formula, whole"}
-  flat = _sample(value.numel(), points, np.random.RandomState(seed), None if written is None else np.flatnonzero(written.numpy().reshape(-1)))
+    return {
+      **compare.compare_tensors(to_torch(evaluator.whole(array["id"]), array["dtype"]), value, t),
+      "reference": "cuda formula, whole",
+    }
+  flat = _sample(
+    value.numel(),
+    points,
+    np.random.RandomState(seed),
+    None if written is None else np.flatnonzero(written.numpy().reshape(-1)),
+  )
   if flat.size == 0:
     return {"ok": False, "reason": "the sampled programs wrote nothing of this output"}
   expected = to_torch(evaluator.at(array["id"], flat), array["dtype"])
-  got = value.reshape(-1)[torch.from_numpy(flat)] if value.is_contiguous() else value[tuple(torch.from_numpy(i) for i in np.unravel_index(flat, value.shape))]
-  out = {**compare.compare_tensors(expected, got, t), "reference": f"cuda formula at {len(flat)} of {value.numel()} elements"}
+  got = (
+    value.reshape(-1)[torch.from_numpy(flat)]
+    if value.is_contiguous()
+    else value[tuple(torch.from_numpy(i) for i in np.unravel_index(flat, value.shape))]
+  )
+  out = {
+    **compare.compare_tensors(expected, got, t),
+    "reference": f"cuda formula at {len(flat)} of {value.numel()} elements",
+  }
   out.pop("stride_expected", None)
   out.update(shape=list(value.shape), stride=list(value.stride()))
   if "first_bad" in out:

@@ -1,7 +1,8 @@
 """Inputs of a variant: as the public rules draw them, and as a live family of the same shapes.
 
 The public rules fix the order of the random draws: integer-range tensors while the descriptions are loaded
-(input_meta, then weight_meta, each in alphabetical class order), every other random tensor afterwards in the same order.
+(input_meta, then weight_meta, each in alphabetical class order), every other random tensor afterwards in the
+same order.
 """
 
 import numpy as np
@@ -11,7 +12,13 @@ from .errors import WorkerError
 from .samples import INTEGER_DTYPES
 
 PUBLIC_SEED = 123
-_TORCH_DTYPES = {"float": torch.float32, "double": torch.float64, "half": torch.float16, "long": torch.int64, "int": torch.int32}
+_TORCH_DTYPES = {
+  "float": torch.float32,
+  "double": torch.float64,
+  "half": torch.float16,
+  "long": torch.int64,
+  "int": torch.int32,
+}
 
 
 def torch_dtype(name):
@@ -44,7 +51,11 @@ def _draw_public(rng, meta):
   std = 0.1 if meta.std is None else meta.std
   mean = 0.0 if meta.mean is None else meta.mean
   if std == 0:
-    t = torch.full(shape, mean, dtype=dtype) if dtype.is_floating_point else torch.full(shape, int(mean), dtype=dtype)
+    t = (
+      torch.full(shape, mean, dtype=dtype)
+      if dtype.is_floating_point
+      else torch.full(shape, int(mean), dtype=dtype)
+    )
   else:
     # float64 from the generator, scaled in float64, cast once.
     values = np.asarray(rng.standard_normal(shape))
@@ -77,10 +88,10 @@ def public_inputs(variant, device="cpu"):
 def live_inputs(variant, seed, variance_names=(), device="cpu"):
   """{name: tensor} of the same shapes and dtypes, never degenerate.
 
-  Constant floats (std 0 or None, no data) become normals of deviation 0.5 around their mean; running variances are uniform in
-  [0.5, 2]; floats with data keep their mean and deviation but not their values unless they are single numbers (lifted
-  eps and the like) or masks (two distinct values: the pattern is drawn anew); integers stay in the range their data or
-  bounds give.
+  Constant floats (std 0 or None, no data) become normals of deviation 0.5 around their mean; running
+  variances are uniform in [0.5, 2]; floats with data keep their mean and deviation but not their values
+  unless they are single numbers (lifted eps and the like) or masks (two distinct values: the pattern is drawn
+  anew); integers stay in the range their data or bounds give.
   """
   g = torch.Generator().manual_seed(seed)
   return {m.name: _draw_live(g, m, m.name in variance_names).contiguous().to(device) for m in variant.metas}
@@ -109,7 +120,9 @@ def _draw_live(g, meta, is_variance):
     constant = meta.std is None or meta.std == 0
     if abs(mean) > 100:  # mask constants such as -3.4e38 or -inf: keep the two-valued meaning
       choice = torch.rand(shape, generator=g) > 0.5
-      return torch.where(choice, torch.tensor(0.0, dtype=torch.float64), torch.tensor(float(mean), dtype=torch.float64)).to(dtype)
+      return torch.where(
+        choice, torch.tensor(0.0, dtype=torch.float64), torch.tensor(float(mean), dtype=torch.float64)
+      ).to(dtype)
     t = torch.randn(shape, generator=g) * (0.5 if constant else meta.std) + mean
   return _clamp(t, meta.min_val, meta.max_val).to(dtype)
 
@@ -131,7 +144,10 @@ def running_variance_names(graph):
   """Placeholders that a graph uses as running_var of batch_norm, through any aliasing node-free path."""
   names = set()
   for node in graph.nodes:
-    if node.op == "call_function" and getattr(node.target, "__name__", "") in ("batch_norm", "native_batch_norm"):
+    if node.op == "call_function" and getattr(node.target, "__name__", "") in (
+      "batch_norm",
+      "native_batch_norm",
+    ):
       value = node.kwargs.get("running_var", node.args[2] if len(node.args) > 2 else None)
       # native torch.batch_norm has (input, weight, bias, mean, var); F.batch_norm has (input, mean, var, ...)
       if node.target is torch.batch_norm and len(node.args) > 4:

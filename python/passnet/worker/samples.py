@@ -54,18 +54,28 @@ def _literal(node, where):
     return [_literal(e, where) for e in node.elts]
   if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
     return -_literal(node.operand, where)
-  if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and len(node.args) == 1:
+  if (
+    isinstance(node, ast.Call)
+    and isinstance(node.func, ast.Name)
+    and node.func.id == "float"
+    and len(node.args) == 1
+  ):
     return float(_literal(node.args[0], where))
   if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
     return float(node.id)
   if isinstance(node, ast.Attribute):  # torch.float32 written without quotes
     return ast.unparse(node)
-  raise WorkerError("meta_not_literal", f"{where}:{node.lineno}: '{ast.unparse(node)[:60]}' is not a literal",
-                    "tensor descriptions hold literals only; nothing in them is executed")
+  raise WorkerError(
+    "meta_not_literal",
+    f"{where}:{node.lineno}: '{ast.unparse(node)[:60]}' is not a literal",
+    "tensor descriptions hold literals only; nothing in them is executed",
+  )
 
 
 def parse_metas(text, where):
-  """The classes of a *_meta.py in alphabetical order of their names; a later class of one name replaces the earlier."""
+  """The classes of a *_meta.py in alphabetical order of their names; a later class of one name replaces the
+  earlier.
+  """
   try:
     tree = ast.parse(text)
   except SyntaxError as e:
@@ -76,7 +86,11 @@ def parse_metas(text, where):
       continue
     fields = {}
     for statement in node.body:
-      if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+      if (
+        isinstance(statement, ast.Assign)
+        and len(statement.targets) == 1
+        and isinstance(statement.targets[0], ast.Name)
+      ):
         fields[statement.targets[0].id] = _literal(statement.value, where)
     if "name" in fields:
       classes[node.name] = fields
@@ -85,9 +99,20 @@ def parse_metas(text, where):
 
 def _meta(class_name, f, where):
   if isinstance(f.get("data"), str):
-    raise WorkerError("meta_string_data", f"{where}: {class_name}.data is a string", "give the values as a flat list")
-  return TensorMeta(class_name, f["name"], list(f.get("shape", [])), str(f.get("dtype", "float")).removeprefix("torch."),
-                    f.get("mean", 0.0), f.get("std", 1.0), f.get("data"), f.get("min_val"), f.get("max_val"))
+    raise WorkerError(
+      "meta_string_data", f"{where}: {class_name}.data is a string", "give the values as a flat list"
+    )
+  return TensorMeta(
+    class_name,
+    f["name"],
+    list(f.get("shape", [])),
+    str(f.get("dtype", "float")).removeprefix("torch."),
+    f.get("mean", 0.0),
+    f.get("std", 1.0),
+    f.get("data"),
+    f.get("min_val"),
+    f.get("max_val"),
+  )
 
 
 def _read(path):
@@ -99,7 +124,9 @@ def _read(path):
 
 
 def load_variant(path, label=None, meta_override=None):
-  """One variant directory. meta_override: {name: {shape, data, ...}}, replaces fields of single tensors (shrinking)."""
+  """One variant directory. meta_override: {name: {shape, data, ...}}, replaces fields of single tensors
+  (shrinking).
+  """
   source = _read(os.path.join(path, "model.py"))
   metas = []
   for file in ("input_meta.py", "weight_meta.py"):
@@ -130,11 +157,15 @@ def variant_dirs(sample_dir):
     return [(line, os.path.join(sample_dir, line)) for line in lines if line]
   if os.path.exists(os.path.join(sample_dir, "model.py")):
     return [(os.path.basename(os.path.abspath(sample_dir)), sample_dir)]
-  raise WorkerError("not_a_sample", f"{sample_dir} has neither graph_list.txt nor model.py", "name a sample directory")
+  raise WorkerError(
+    "not_a_sample", f"{sample_dir} has neither graph_list.txt nor model.py", "name a sample directory"
+  )
 
 
 class _DeviceRewriter(ast.NodeTransformer):
-  """Replaces the device type in device('..'), device(type='..') and any device= keyword or .to() holding them."""
+  """Replaces the device type in device('..'), device(type='..') and any device= keyword or .to() holding
+  them.
+  """
 
   def __init__(self, device):
     self.device, self.count = device, 0
@@ -149,7 +180,8 @@ class _DeviceRewriter(ast.NodeTransformer):
   def visit_Call(self, node):
     self.generic_visit(node)
     is_device = (isinstance(node.func, ast.Name) and node.func.id == "device") or (
-        isinstance(node.func, ast.Attribute) and node.func.attr == "device")
+      isinstance(node.func, ast.Attribute) and node.func.attr == "device"
+    )
     if is_device:
       before = self.count
       node.args = [self._swap(a) if isinstance(a, ast.Constant) else a for a in node.args]
@@ -179,6 +211,7 @@ def build_model(variant, device):
     raise WorkerError("model_syntax", f"{file}:{e.lineno}: {e.msg}", "") from e
   # The text is registered under a name of its own so that dynamo and tracebacks can show lines.
   import linecache
+
   name = file if not count else f"{file} (device rewritten)"
   linecache.cache[name] = (len(source), None, source.splitlines(True), name)
   namespace = {"__name__": "passnet_variant_model", "__file__": file}
@@ -190,6 +223,7 @@ def build_model(variant, device):
 
 def forward_parameters(model):
   import inspect
+
   return [p.name for p in inspect.signature(model.forward).parameters.values()]
 
 
@@ -199,6 +233,9 @@ def ordered_metas(variant, model):
   names = forward_parameters(model)
   missing = [n for n in names if n not in by_name]
   if missing:
-    raise WorkerError("meta_missing", f"{variant.path}: no tensor description for {', '.join(missing)}",
-                      "weight_meta.py must describe every forward parameter")
+    raise WorkerError(
+      "meta_missing",
+      f"{variant.path}: no tensor description for {', '.join(missing)}",
+      "weight_meta.py must describe every forward parameter",
+    )
   return [by_name[n] for n in names]

@@ -1,9 +1,10 @@
 """The smoke command: the real path of a pass_dir on real variants, without a GPU where there is none.
 
-Real torch.compile with the pass manager's backend; kernels interpreted on the CPU, launched natively on CUDA. Per variant
-and input family: a poisoned call, a plain call, repeated calls with fresh inputs. Outputs, mutated inputs and aliasing are
-compared with eager; wrapper outputs with array programs where the caller gives them. What one run proves is said in
-`proven`; an interpreter run proves nothing about speed or about the arithmetic of a device.
+Real torch.compile with the pass manager's backend; kernels interpreted on the CPU, launched natively on CUDA.
+Per variant and input family: a poisoned call, a plain call, repeated calls with fresh inputs. Outputs,
+mutated inputs and aliasing are compared with eager; wrapper outputs with array programs where the caller
+gives them. What one run proves is said in `proven`; an interpreter run proves nothing about speed or about
+the arithmetic of a device.
 """
 
 import contextlib
@@ -15,15 +16,29 @@ import torch
 from . import compare, interpreter, pass_loader, pass_manager, poison, reference, replay, samples
 from .errors import WorkerError, describe
 
-DEFAULTS = {"poisoned": True, "plain": True, "repeats": 1, "families": ["sample", "live"], "device": "cpu", "seed": 1, "t": compare.BASE_T,
-            "max_elements": 1 << 25, "program_sample": 0, "reference_points": 4096}
+DEFAULTS = {
+  "poisoned": True,
+  "plain": True,
+  "repeats": 1,
+  "families": ["sample", "live"],
+  "device": "cpu",
+  "seed": 1,
+  "t": compare.BASE_T,
+  "max_elements": 1 << 25,
+  "program_sample": 0,
+  "reference_points": 4096,
+}
 
 
 def command(request, progress):
-  """smoke: {"sample" | "variants", "pass_dir", "const_pass_dir"?, "rejected"?, "options"?, "meta"?: {label: overrides},
-  "programs"?: {label: {pass: [array program per match]}}} -> {"variants": [...], "loaded", "skipped", "ok"}."""
+  """smoke: {"sample" | "variants", "pass_dir", "const_pass_dir"?, "rejected"?, "options"?, "meta"?: {label:
+  overrides}, "programs"?: {label: {pass: [array program per match]}}} -> {"variants": [...], "loaded",
+  "skipped", "ok"}.
+  """
   options = {**DEFAULTS, **request.get("options", {})}
-  pairs = samples.variant_dirs(request["sample"]) if "sample" in request else [(d, d) for d in request["variants"]]
+  pairs = (
+    samples.variant_dirs(request["sample"]) if "sample" in request else [(d, d) for d in request["variants"]]
+  )
   wanted = request.get("labels")
   pairs = [p for p in pairs if not wanted or p[0] in wanted]
   results, out = [], {}
@@ -34,12 +49,19 @@ def command(request, progress):
       started = time.monotonic()
       try:
         variant = samples.load_variant(path, label, request.get("meta", {}).get(label))
-        result = VariantRun(variant, passes, options, request.get("programs", {}).get(label, {}), session).run()
+        result = VariantRun(
+          variant, passes, options, request.get("programs", {}).get(label, {}), session
+        ).run()
       except Exception as e:  # noqa: BLE001 - one bad variant is one bad entry
         result = {"ok": False, "error": describe(e)}
       results.append({"label": label, **result, "seconds": round(time.monotonic() - started, 3)})
       progress({"variant": label, "done": i + 1, "of": len(pairs), "ok": results[-1]["ok"]})
-  return {**out, "variants": results, "ok": bool(results) and all(r["ok"] for r in results), "device": options["device"]}
+  return {
+    **out,
+    "variants": results,
+    "ok": bool(results) and all(r["ok"] for r in results),
+    "device": options["device"],
+  }
 
 
 def _kernels(options):
@@ -50,15 +72,24 @@ def _kernels(options):
 
 class VariantRun:
   def __init__(self, variant, passes, options, programs, session):
-    self.variant, self.passes, self.options, self.programs, self.session = variant, passes, options, programs, session
+    self.variant, self.passes, self.options, self.programs, self.session = (
+      variant,
+      passes,
+      options,
+      programs,
+      session,
+    )
     self.device = torch.device(options["device"])
     self.wrapper_calls = []
 
   def run(self):
     elements = sum(_numel(m.shape) for m in self.variant.metas)
     if elements > self.options["max_elements"]:
-      raise WorkerError("too_large", f"{elements} input elements, the limit is {self.options['max_elements']}",
-                        "give shrunk tensor descriptions in `meta`, or raise max_elements")
+      raise WorkerError(
+        "too_large",
+        f"{elements} input elements, the limit is {self.options['max_elements']}",
+        "give shrunk tensor descriptions in `meta`, or raise max_elements",
+      )
     self.model = samples.build_model(self.variant, self.device.type)
     self.metas = samples.ordered_metas(self.variant, self.model)
     if "live" in self.options["families"]:
@@ -74,8 +105,15 @@ class VariantRun:
       if "error" in calls[-1] and number == 0:
         break  # nothing was compiled: every further call fails alike
     ok = all(c["ok"] for c in calls)
-    out = {"ok": ok, "graphs": self.backend.records, "calls": calls, "violations": sorted({v for c in calls for v in c.get("violations", [])}),
-           "worst": _worst(calls), "shrunk": self.variant.shrunk, "proven": self._proven(calls, ok)}
+    out = {
+      "ok": ok,
+      "graphs": self.backend.records,
+      "calls": calls,
+      "violations": sorted({v for c in calls for v in c.get("violations", [])}),
+      "worst": _worst(calls),
+      "shrunk": self.variant.shrunk,
+      "proven": self._proven(calls, ok),
+    }
     if self.session is not None:
       out["launches"] = self.session.launches[-64:]
     return out
@@ -102,6 +140,7 @@ class VariantRun:
     """Names of inputs used as running variances, found once by a trace of the model on fakes."""
     if not hasattr(self, "_variance_names"):
       from . import capture
+
       names = set()
       try:
         for gm in capture.record_graphs(self.variant, "cpu"):
@@ -119,10 +158,17 @@ class VariantRun:
       torch.manual_seed(1024)
       expected = self.model(*eager_in)
     except Exception as e:  # noqa: BLE001
-      out["error"] = {**describe(e), "code": "eager_failed", "remedy": "the model itself fails on these inputs"}
+      out["error"] = {
+        **describe(e),
+        "code": "eager_failed",
+        "remedy": "the model itself fails on these inputs",
+      }
       return out
-    out["eager_finite"] = all(bool(torch.isfinite(t).all()) for t in compare.as_tuple(expected)
-                              if isinstance(t, torch.Tensor) and t.is_floating_point())
+    out["eager_finite"] = all(
+      bool(torch.isfinite(t).all())
+      for t in compare.as_tuple(expected)
+      if isinstance(t, torch.Tensor) and t.is_floating_point()
+    )
     self.backend.poisoned = mode == "poisoned"
     self.backend.start_call()
     self.wrapper_calls = []
@@ -134,7 +180,10 @@ class VariantRun:
         torch.cuda.synchronize()
     except Exception as e:  # noqa: BLE001
       inner = pass_manager.innermost(e)
-      out["error"] = {**describe(inner), "traceback": "".join(traceback.format_exception(type(inner), inner, inner.__traceback__)[-12:])}
+      out["error"] = {
+        **describe(inner),
+        "traceback": "".join(traceback.format_exception(type(inner), inner, inner.__traceback__)[-12:]),
+      }
       out["violations"] = list(poison.violations)
       return out
     finally:
@@ -146,10 +195,17 @@ class VariantRun:
 
   def _compare(self, out, expected, got, eager_in, mine):
     t = self.options["t"]
-    sampled = bool(self.options["program_sample"]) and any(l["ran"] < l["programs"] for l in self.session.launches)
+    sampled = bool(self.options["program_sample"]) and any(
+      l["ran"] < l["programs"] for l in self.session.launches
+    )
     if not sampled:
       out["outputs"] = compare.compare_structures(expected, got, t)
-      out["inputs"] = [{"name": m.name, **r} for m, e, g in zip(self.metas, eager_in, mine) for r in [compare.compare_tensors(e, g, t)] if not r["ok"]]
+      out["inputs"] = [
+        {"name": m.name, **r}
+        for m, e, g in zip(self.metas, eager_in, mine)
+        for r in [compare.compare_tensors(e, g, t)]
+        if not r["ok"]
+      ]
       want, have = compare.alias_relation(eager_in, expected), compare.alias_relation(mine, got)
       if want != have:
         out["alias"] = {"eager": want, "compiled": have}
@@ -157,15 +213,25 @@ class VariantRun:
     out["wrappers"] = self.wrapper_calls
     decided = [w["ok"] for w in self.wrapper_calls if "ok" in w]
     outputs_ok = all(r["ok"] for r in out.get("outputs", [])) and not out.get("inputs")
-    if not outputs_ok and self._reference_rules() and _close_enough(expected, got) and _close_enough(eager_in, mine):
-      # CPU eager and CUDA eager differ in their last bits: where every wrapper agrees with the CUDA reference, that is what counts.
-      out["note"] = "differs from CPU eager; every wrapper output agrees with the CUDA reference, which decides"
+    if (
+      not outputs_ok
+      and self._reference_rules()
+      and _close_enough(expected, got)
+      and _close_enough(eager_in, mine)
+    ):
+      # CPU eager and CUDA eager differ in their last bits: where every wrapper agrees with the CUDA
+      # reference, that is what counts.
+      out["note"] = (
+        "differs from CPU eager; every wrapper output agrees with the CUDA reference, which decides"
+      )
       outputs_ok = True
     out["ok"] = outputs_ok and "alias" not in out and not out["violations"] and (not decided or all(decided))
 
   def _reference_rules(self):
     """Every wrapper call either agrees with its program or hands back memory that it was given."""
-    return any(w.get("ok") for w in self.wrapper_calls) and all(w.get("ok", w["identity"]) for w in self.wrapper_calls)
+    return any(w.get("ok") for w in self.wrapper_calls) and all(
+      w.get("ok", w["identity"]) for w in self.wrapper_calls
+    )
 
   # -- wrapper outputs against array programs
   def _program(self, name, ordinal):
@@ -175,12 +241,21 @@ class VariantRun:
     return programs
 
   def _before(self, name, ordinal, args):
-    self._saved = [a.clone() if isinstance(a, torch.Tensor) else a for a in args] if self._program(name, ordinal) else None
+    self._saved = (
+      [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+      if self._program(name, ordinal)
+      else None
+    )
 
   def _observe(self, name, ordinal, args, result):
     given = [a for a in args if isinstance(a, torch.Tensor)]
-    entry = {"pass": name, "ordinal": ordinal, "identity": bool(compare.alias_relation(given, result)) and
-             len({r.split("=")[0] for r in compare.alias_relation(given, result) if "=in" in r}) == len(compare.as_tuple(result))}
+    entry = {
+      "pass": name,
+      "ordinal": ordinal,
+      "identity": bool(compare.alias_relation(given, result))
+      and len({r.split("=")[0] for r in compare.alias_relation(given, result) if "=in" in r})
+      == len(compare.as_tuple(result)),
+    }
     self.wrapper_calls.append(entry)
     program = self._program(name, ordinal)
     if program is None:
@@ -188,7 +263,11 @@ class VariantRun:
     try:
       tensors = [a for a in self._saved if isinstance(a, torch.Tensor)]
       values = compare.as_tuple(result)
-      entry["outputs"] = [self._against_reference(program, k, tensors, v) for k, v in enumerate(values) if isinstance(v, torch.Tensor)]
+      entry["outputs"] = [
+        self._against_reference(program, k, tensors, v)
+        for k, v in enumerate(values)
+        if isinstance(v, torch.Tensor)
+      ]
       entry["ok"] = all(o["ok"] for o in entry["outputs"])
     except Exception as e:  # noqa: BLE001
       entry.update(ok=False, error=describe(e))
@@ -197,7 +276,16 @@ class VariantRun:
     written = None
     if self.session is not None and self.session.memory.record_stores:
       written = torch.from_numpy(self.session.memory.written_mask(value).copy())
-    got = reference.compare_output(program, k, tensors, value, self.options["t"], written, self.options["reference_points"], self.options["seed"])
+    got = reference.compare_output(
+      program,
+      k,
+      tensors,
+      value,
+      self.options["t"],
+      written,
+      self.options["reference_points"],
+      self.options["seed"],
+    )
     return got
 
   def _proven(self, calls, ok):
@@ -205,7 +293,10 @@ class VariantRun:
     done = [c for c in calls if "error" not in c]
     if not ok:
       return {}
-    said = {"structure": "torch.compile on the CPU" if self.device.type == "cpu" else "torch.compile on the GPU", "numerics": on}
+    said = {
+      "structure": "torch.compile on the CPU" if self.device.type == "cpu" else "torch.compile on the GPU",
+      "numerics": on,
+    }
     if any(c["mode"] == "poisoned" for c in done):
       said["poison"] = on
     if self.variant.shrunk:
@@ -217,6 +308,7 @@ class VariantRun:
 
 def _input_of(placeholder_name):
   import re
+
   found = re.fullmatch(r"[Ll]_(\w+)_", placeholder_name)
   return found.group(1) if found else None
 
@@ -242,4 +334,8 @@ def _worst(calls):
   if not outputs:
     return None
   bad = max(outputs, key=lambda o: (o["outside"], o["max_abs_diff"]))
-  return {"max_abs_diff": max(o["max_abs_diff"] for o in outputs), "outside": bad["outside"], **({"first_bad": bad["first_bad"]} if "first_bad" in bad else {})}
+  return {
+    "max_abs_diff": max(o["max_abs_diff"] for o in outputs),
+    "outside": bad["outside"],
+    **({"first_bad": bad["first_bad"]} if "first_bad" in bad else {}),
+  }

@@ -1,4 +1,6 @@
-"""Timing of one call as the public protocol does it: seed, call, synchronise; host clock and, on CUDA, events."""
+"""Timing of one call as the public protocol does it: seed, call, synchronise; host clock and, on CUDA,
+events.
+"""
 
 import time
 
@@ -32,12 +34,21 @@ def timed_call(function, inputs, device):
 
 
 def statistics(values):
-  """Median, interquartile range, mean, population deviation, extremes: six significant digits, as in the public log."""
+  """Median, interquartile range, mean, population deviation, extremes: six significant digits, as in the
+  public log.
+  """
   if not values:
     return None
   a = np.asarray(values, dtype=np.float64)
   low, high = np.percentile(a, [25, 75])
-  facts = {"median": np.median(a), "iqr": high - low, "mean": a.mean(), "std": a.std(), "min": a.min(), "max": a.max()}
+  facts = {
+    "median": np.median(a),
+    "iqr": high - low,
+    "mean": a.mean(),
+    "std": a.std(),
+    "min": a.min(),
+    "max": a.max(),
+  }
   return {k: float(f"{v:.6g}") for k, v in facts.items()}
 
 

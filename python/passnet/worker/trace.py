@@ -1,4 +1,5 @@
-"""The trace command: the graphs of a pass_dir's passes, and what torch's matcher does with them on given variants.
+"""The trace command: the graphs of a pass_dir's passes, and what torch's matcher does with them on given
+variants.
 
 Structure only: nothing is run, captured graphs carry fake tensors.
 """
@@ -26,7 +27,9 @@ def _pass_json(loaded):
     entry["hand_built"] = isinstance(loaded.pattern, (torch.fx.GraphModule, torch.fx.Graph))
     entry["parameters"] = tracer.parameter_names(loaded.pattern)
     entry["pattern"] = _bare_graph(tracer.pattern_graph(loaded.pattern))
-    entry["replacement"] = _bare_graph(tracer.replacement_graph(entry["parameters"], loaded.replacement_args, loaded.function))
+    entry["replacement"] = _bare_graph(
+      tracer.replacement_graph(entry["parameters"], loaded.replacement_args, loaded.function)
+    )
   except Exception as e:  # noqa: BLE001 - a pass that cannot be traced is an entry with its error
     entry["error"] = describe(e)
   return entry
@@ -45,15 +48,23 @@ def _variant_json(variant, passes, device):
 
 
 def command(request, progress):
-  """trace: {"pass_dir", "const_pass_dir"?, "rejected"?, "sample"? | "variants"?, "device"?} -> {"passes", "skipped", "variants"}."""
+  """trace: {"pass_dir", "const_pass_dir"?, "rejected"?, "sample"? | "variants"?, "device"?} -> {"passes",
+  "skipped", "variants"}.
+  """
   with interpreter.Session(), pass_loader.imported_as_pass_dir(request["pass_dir"]):
     passes = pass_loader.load(request["pass_dir"], request.get("const_pass_dir"), request.get("rejected"))
     out = {"passes": [_pass_json(p) for p in passes.passes], "skipped": passes.skipped, "variants": []}
-    pairs = samples.variant_dirs(request["sample"]) if "sample" in request else [(d, d) for d in request.get("variants", [])]
+    pairs = (
+      samples.variant_dirs(request["sample"])
+      if "sample" in request
+      else [(d, d) for d in request.get("variants", [])]
+    )
     for label, path in pairs:
       try:
         variant = samples.load_variant(path, label, request.get("meta", {}).get(label))
-        out["variants"].append({"label": label, **_variant_json(variant, passes, request.get("device", "cpu"))})
+        out["variants"].append(
+          {"label": label, **_variant_json(variant, passes, request.get("device", "cpu"))}
+        )
       except Exception as e:  # noqa: BLE001
         out["variants"].append({"label": label, "matched": False, "error": describe(e)})
       progress({"done": len(out["variants"]), "of": len(pairs)})

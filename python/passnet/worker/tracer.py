@@ -1,7 +1,8 @@
 """Pattern functions to graphs, the way the public harness traces them.
 
-A call_function whose target shows a signature that the call binds to is written with every argument positional and
-defaults filled in; anything else stays as the author wrote it. Hand-built graphs are taken as they are.
+A call_function whose target shows a signature that the call binds to is written with every argument
+positional and defaults filled in; anything else stays as the author wrote it. Hand-built graphs are taken as
+they are.
 """
 
 import inspect
@@ -38,8 +39,11 @@ def pattern_graph(pattern):
   if isinstance(pattern, torch.fx.Graph):
     return pattern
   if not callable(pattern):
-    raise WorkerError("pattern_kind", f"pattern is a {type(pattern).__name__}, not a function or a GraphModule",
-                      "define `def pattern(...)`, or assign a GraphModule with __signature__ set")
+    raise WorkerError(
+      "pattern_kind",
+      f"pattern is a {type(pattern).__name__}, not a function or a GraphModule",
+      "define `def pattern(...)`, or assign a GraphModule with __signature__ set",
+    )
   tracer = NormalisingTracer()
   graph = tracer.trace(pattern)
   torch.fx.GraphModule(tracer.root, graph)  # gives the graph an owner, which get_attr matching needs
@@ -50,14 +54,18 @@ def parameter_names(pattern):
   try:
     return list(inspect.signature(pattern).parameters)
   except (TypeError, ValueError) as e:
-    raise WorkerError("pattern_signature", f"pattern has no signature: {e}",
-                      "a bare Graph has none; wrap it in a GraphModule and set __signature__") from e
+    raise WorkerError(
+      "pattern_signature",
+      f"pattern has no signature: {e}",
+      "a bare Graph has none; wrap it in a GraphModule and set __signature__",
+    ) from e
 
 
 def replacement_graph(names, replacement_args, call):
   """The graph `call(*replacement_args(*names))`: placeholders, constants and one opaque call.
 
-  `call` becomes the target of the one call_function node whatever its arguments are, also when none is a node.
+  `call` becomes the target of the one call_function node whatever its arguments are, also when none is a
+  node.
   """
   tracer = NormalisingTracer()
 

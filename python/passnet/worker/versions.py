@@ -15,10 +15,19 @@ def command(request, progress):
   out["gpus"] = []
   if out["torch"]:
     import torch
+
     out["cuda"] = torch.version.cuda
     if torch.cuda.is_available():
       for i in range(torch.cuda.device_count()):
         p = torch.cuda.get_device_properties(i)
-        out["gpus"].append({"index": i, "name": p.name, "capability": f"{p.major}.{p.minor}", "bytes": p.total_memory,
-                            "multiprocessors": p.multi_processor_count, "uuid": str(getattr(p, "uuid", ""))})
+        out["gpus"].append(
+          {
+            "index": i,
+            "name": p.name,
+            "capability": f"{p.major}.{p.minor}",
+            "bytes": p.total_memory,
+            "multiprocessors": p.multi_processor_count,
+            "uuid": str(getattr(p, "uuid", "")),
+          }
+        )
   return out
