@@ -32,22 +32,24 @@ constexpr std::string_view kTorchNames[] = {"torch.contiguous_format", "torch.ch
 constexpr std::string_view kBuiltins[] = {"len",    "range",        "min",  "max",   "int",        "float",
                                           "bool",   "tuple",        "list", "dict",  "abs",        "sum",
                                           "sorted", "enumerate",    "zip",  "round", "ValueError", "str",
-                                          "slice",  "RuntimeError", "all",  "any"};
+                                          "slice",  "RuntimeError", "all",  "any",   "reversed",   "hasattr"};
 // Names by which code reaches what the rules keep from it.
 constexpr std::string_view kBannedNames[] = {
     "eval",     "exec",       "compile",    "open",       "getattr",    "setattr",     "delattr",
     "globals",  "locals",     "vars",       "dir",        "type",       "object",      "super",
     "id",       "hash",       "input",      "breakpoint", "memoryview", "classmethod", "staticmethod",
-    "property", "isinstance", "issubclass", "callable",   "hasattr"};
+    "property", "isinstance", "issubclass", "callable"};
+// What a handler may name: a handler of everything would also take what the run-time guard raises.
+constexpr std::string_view kExceptions[] = {"AttributeError", "ImportError", "KeyError", "IndexError"};
 // Methods on values that are not modules: metadata of tensors, views of the wrapper's own buffers (the
 // run-time guard tells them from views of arguments), dictionaries of compiled kernels.
 constexpr std::string_view kMethods[] = {
     "data_ptr",      "stride",         "size",       "dim",    "numel",   "element_size",
     "is_contiguous", "storage_offset", "get_device", "to",     "get",     "setdefault",
     "items",         "keys",           "values",     "append", "permute", "view",
-    "transpose",     "unsqueeze",      "squeeze",    "run",    "warmup",  "is_floating_point"};
+    "transpose",     "unsqueeze",      "squeeze",    "run",    "warmup",  "is_floating_point",
+    "join"};
 constexpr std::string_view kStatements[] = {"class_definition",
-                                            "try_statement",
                                             "with_statement",
                                             "while_statement",
                                             "global_statement",
@@ -198,7 +200,12 @@ class StrictRules {
   void module_assignment(const SyntaxNode& node) {
     SyntaxNode value = node;
     for (; value.is("assignment"); value = value.field("right")) {
-      if (!value.field("left").is("identifier") && !value.field("left").is("pattern_list")) {
+      const SyntaxNode left = value.field("left");
+      // An entry of a table that this module made, from a literal.
+      const bool entry = left.is("subscript") && left.field("value").is("identifier") &&
+                         bound_.contains(std::string(left.field("value").text())) &&
+                         !value.field("right").is("call");
+      if (!left.is("identifier") && !left.is("pattern_list") && !entry) {
         add("strict.state", node, fmt::format("assignment to {}", value.field("left").text()));
         return;
       }
@@ -282,8 +289,9 @@ class StrictRules {
       call(node, context);
       return;
     }
+    if (type == "try_statement") handlers(node);
     if (type == "keyword_argument") return visit(node.field("value"), context);
-    if (type == "assignment" || type == "augmented_assignment") assignment(node, context);
+    if (type == "assignment" || type == "augmented_assignment") return assignment(node, context);
     if (type == "decorated_definition") decorators(node);
     if (const SyntaxNode function = definition(node); !function.null())
       return visit(function.field("body"), context);
@@ -318,8 +326,33 @@ class StrictRules {
     visit(node.field("object"), context);
   }
 
+  void handlers(const SyntaxNode& node) {
+    for (const SyntaxNode& clause : node.children()) {
+      if (!clause.is("except_clause") && !clause.is("except_group_clause")) continue;
+      std::vector<SyntaxNode> caught;
+      for (const SyntaxNode& child : clause.children()) {
+        if (child.is("block")) continue;
+        const SyntaxNode bare = child.bare();
+        if (bare.is("tuple")) {
+          for (const SyntaxNode& item : bare.children()) caught.push_back(item);
+        } else {
+          caught.push_back(bare);
+        }
+      }
+      const bool named =
+          !caught.empty() && std::all_of(caught.begin(), caught.end(), [](const SyntaxNode& item) {
+            return item.is("identifier") && among(kExceptions, item.text());
+          });
+      if (!named) add("strict.statement", clause, "a handler of other exceptions than lookups that fail");
+    }
+  }
+
   void assignment(const SyntaxNode& node, Context context) {
     const SyntaxNode left = node.field("left");
+    if (!left.is("attribute")) {
+      visit(left, context);
+      visit(node.field("right"), context);
+    }
     if (left.is("attribute")) {
       // __signature__ in pattern is the sanctioned use.
       if (context == Context::kPattern && left.field("attribute").text() == "__signature__") {
@@ -328,7 +361,7 @@ class StrictRules {
         return;
       }
       add("strict.state", node, fmt::format("assignment to the attribute {}", left.text()));
-      return;
+      return visit(node.field("right"), context);
     }
     if (!left.is("subscript") || context != Context::kWrapper) return;
     // Into a cache only what is no tensor: a bare name of one, or a container with one in it.
