@@ -88,8 +88,8 @@ TEST(Capture, GradMode) {
 TEST(Capture, Operators) {
   EXPECT_EQ(traced("c = -a\nc += 1\nn = 3\nn += b\nd = c\nd *= b\nreturn (c, d, n)"),
             std::string(kA) + kB +
-                "%c = call_function operator.neg(%a)\n%c_1 = call_function operator.iadd(%c, 1)\n"
-                "%n = call_function operator.add(3, %b)\n%d = call_function operator.imul(%c_1, %b)\n"
+                "%c = call_function operator.neg(%a)\n%c_1 = call_function operator.iadd(%c, 1) writes [2]\n"
+                "%n = call_function operator.add(3, %b)\n%d = call_function operator.imul(%c_1, %b) writes [2]\n"
                 "output ((%c_1, %d, %n))\n");
   EXPECT_EQ(traced("return (~(a > 0), 1 - a, a ** -0.5, a == 0)"),
             std::string(kA) + "%gt = call_function operator.gt(%a, 0)\n%invert = call_function operator.invert(%gt)\n"
@@ -101,12 +101,12 @@ TEST(Capture, Subscripts) {
   EXPECT_EQ(traced("a[:, slice(1, 3, None)] = b[:, 0:2]\nsetitem = a\na[..., 0] = 0.5\nreturn ()"),
             std::string(kA) + kB +
                 "%getitem = call_function operator.getitem(%b, (slice(None, None, None), slice(0, 2, None)))\n"
-                "%setitem = call_function operator.setitem(%a, (slice(None, None, None), slice(1, 3, None)), %getitem)\n"
-                "%setitem_1 = call_function operator.setitem(%a, (Ellipsis, 0), 0.5)\noutput (())\n");
+                "%setitem = call_function operator.setitem(%a, (slice(None, None, None), slice(1, 3, None)), %getitem) writes [0]\n"
+                "%setitem_1 = call_function operator.setitem(%a, (..., 0), 0.5) writes [0]\noutput (())\n");
   EXPECT_EQ(traced("a[0] += 1\nreturn (a,)"),
             std::string(kA) + "%getitem = call_function operator.getitem(%a, 0)\n"
-            "%iadd = call_function operator.iadd(%getitem, 1)\n"
-            "%setitem = call_function operator.setitem(%a, 0, %iadd)\noutput (())\n");
+            "%iadd = call_function operator.iadd(%getitem, 1) writes [0]\n"
+            "%setitem = call_function operator.setitem(%a, 0, %iadd) writes [0]\noutput (())\n");
 }
 
 TEST(Capture, Tuples) {

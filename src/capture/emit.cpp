@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "capture/interpreter.h"
@@ -11,6 +13,12 @@ namespace {
 // What dynamo can hand over may be as large as the largest published graphs; this is far beyond.
 constexpr std::size_t kMaxNodes = std::size_t{1} << 20;
 
+// Functions called for what they do to torch's state: they have no value, and no operator row.
+constexpr std::string_view kWithoutValue[] = {
+    "torch._C._set_grad_enabled",          "torch._C._log_api_usage_once",
+    "torch.amp.autocast_mode._exit_autocast", "torch._functorch.predispatch.lazy_load_decompositions",
+    "torch._functorch.vmap.lazy_load_decompositions", "torch._check", "torch._check_is_size"};
+
 bool has_unknown_operand(const Graph& graph, const Node& node) {
   bool unknown = false;
   const auto look = [&](NodeId id) { unknown |= graph.node(id).meta.kind == Meta::Kind::kUnknown; };
@@ -23,6 +31,10 @@ bool has_unknown_operand(const Graph& graph, const Node& node) {
 
 void Interpreter::infer_node(NodeId id, const Span& span) {
   Node& node = draft_.node(id);
+  if (std::find(std::begin(kWithoutValue), std::end(kWithoutValue), node.target) != std::end(kWithoutValue)) {
+    node.meta = Meta::none();
+    return;
+  }
   if (has_unknown_operand(draft_, node)) return;  // the cause was reported where it arose
   const Status status = infer(draft_, node);
   if (status.ok()) return;

@@ -118,7 +118,7 @@ TEST(Pysrc, WhatIsOutsideTheSubsetStaysWithItsName) {
 TEST(Pysrc, SyntaxErrorsNameThePlace) {
   EXPECT_EQ(error_of("x = (1,\ny = 2\n").substr(0, 14), "pysrc.syntax 2");
   EXPECT_EQ(error_of("def f(:\n  pass\n").substr(0, 14), "pysrc.syntax 1");
-  EXPECT_EQ(error_of("f(x) = 3\n"), "pysrc.syntax 1:1 cannot assign to this call");
+  EXPECT_EQ(error_of("f(x) = 3\n"), "pysrc.syntax 1:6 this is not valid Python, at '='");
   EXPECT_EQ(error_of("print 'a'\n"), "pysrc.syntax 1:1 this statement is Python 2");
 }
 

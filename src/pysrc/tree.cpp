@@ -45,17 +45,21 @@ Span span_of(TSNode node) {
           static_cast<int>(b.column) + 1};
 }
 
-// The first ERROR or MISSING node in source order, or a null node.
+// The first ERROR or MISSING node in source order. Some are hidden (a missing line end): then the innermost node that
+// holds one.
 TSNode first_error(TSNode root) {
   TSTreeCursor cursor = ts_tree_cursor_new(root);
-  TSNode found = {};
+  TSNode found = root;
   for (;;) {
     const TSNode node = ts_tree_cursor_current_node(&cursor);
     if (ts_node_is_missing(node) || ts_node_is_error(node)) {
       found = node;
       break;
     }
-    if (ts_node_has_error(node) && ts_tree_cursor_goto_first_child(&cursor)) continue;
+    if (ts_node_has_error(node)) {
+      found = node;
+      if (ts_tree_cursor_goto_first_child(&cursor)) continue;
+    }
     bool moved = ts_tree_cursor_goto_next_sibling(&cursor);
     while (!moved && ts_tree_cursor_goto_parent(&cursor)) moved = ts_tree_cursor_goto_next_sibling(&cursor);
     if (!moved) break;
@@ -76,10 +80,12 @@ std::string printable(std::string_view text) {
 Diagnostic syntax_error(const SourceBuffer& source, TSNode node) {
   Span span = span_of(node);
   std::string message;
-  if (ts_node_is_null(node)) {
-    message = "this is not valid Python";
-  } else if (ts_node_is_missing(node)) {
+  if (ts_node_is_missing(node)) {
     message = "'" + std::string(ts_node_type(node)) + "' is missing here";
+    span.end_line = 0;
+    span.end_col = 0;
+  } else if (!ts_node_is_error(node)) {
+    message = "this is not valid Python";
     span.end_line = 0;
     span.end_col = 0;
   } else {
