@@ -98,6 +98,7 @@ def test_degenerate_inputs_do_not_hide_a_fault(run):
   """y is constant 1 in the sample: forgetting it is right there, and wrong on the live family."""
   reply = run(("v = (a * b)", "v = (a + 0 * b)"))
   assert [c["ok"] for c in reply["variants"][0]["calls"]] == [True] * 3 + [False] * 3
+  assert reply["variants"][0]["degenerate_only"]
 
 
 def test_a_forbidden_operator_is_named(run):
@@ -129,6 +130,23 @@ def test_a_cached_output_fails_on_fresh_inputs(run):
     )
   )
   assert not reply["ok"]
+
+
+def test_a_tensor_kept_between_calls_is_named(run):
+  reply = run(
+    (
+      "        _entries[key] = (k.run",
+      "        _entries['held'] = [{'o': o}]\n        _entries[key] = (k.run",
+    )
+  )
+  assert not reply["ok"]
+  assert reply["variants"][0]["violations"] == ["tensor kept in pass_dir._shared_kernels._entries"]
+
+
+def test_a_model_that_does_not_equal_itself_proves_nothing(run):
+  body = "self.n = getattr(self, 'n', 0) + 1\nreturn (x * y + self.n,)"
+  call = run(body=body)["variants"][0]["calls"][0]
+  assert call["error"]["code"] == "eager_unstable" and not call["ok"]
 
 
 def test_an_output_out_of_bounds_is_an_error_not_a_crash(run):

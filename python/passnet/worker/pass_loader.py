@@ -238,3 +238,42 @@ def load(
       LoadedPass(name, module, module.pattern, module.replacement_args, module.replacement_func())
     )
   return out
+
+
+def kept_tensors(pass_set):
+  """Tensors reachable from the globals of the submission's modules, as text: no tensor may outlive a call."""
+  import torch
+
+  modules = {name: m for name, m in sys.modules.items() if name.startswith(PACKAGE + ".")}
+  modules.update({p.name: p.module for p in pass_set.passes if p.module is not None})
+  found = []
+  for name, module in sorted(modules.items()):
+    for variable, value in vars(module).items():
+      if _holds_tensor(value, torch.Tensor, 0, set()):
+        found.append(f"tensor kept in {name}.{variable}")
+  return found
+
+
+def _holds_tensor(value, kind, depth, seen):
+  if isinstance(value, kind):
+    return True
+  if depth > 6 or id(value) in seen:
+    return False
+  if isinstance(value, dict):
+    inside = list(value.values())
+  elif isinstance(value, (list, tuple, set, frozenset)):
+    inside = list(value)
+  elif callable(value) and getattr(value, "__closure__", None):
+    inside = [c.cell_contents for c in value.__closure__ if _filled(c)]
+  else:
+    return False
+  seen.add(id(value))
+  return any(_holds_tensor(v, kind, depth + 1, seen) for v in inside)
+
+
+def _filled(cell):
+  try:
+    cell.cell_contents
+  except ValueError:
+    return False
+  return True

@@ -77,6 +77,26 @@ def unwrap(value):
   return value
 
 
+def _exempt_autotuner():
+  """Triton's autotuner saves and restores arguments with torch operators: it gets plain tensors."""
+  try:
+    from triton.runtime import autotuner
+  except ImportError:
+    return
+  original = autotuner.Autotuner.run
+  if getattr(original, "sees_plain_tensors", False):
+    return
+
+  def run(self, *args, **kwargs):
+    return original(self, *(unwrap(a) for a in args), **{k: unwrap(v) for k, v in kwargs.items()})
+
+  run.sees_plain_tensors = True
+  autotuner.Autotuner.run = run
+
+
+_exempt_autotuner()
+
+
 def guarded_call(function, args):
   """`function` on poisoned top-level tensor arguments (tensors inside lists stay plain); the result is
   unwrapped.

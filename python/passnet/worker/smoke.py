@@ -72,13 +72,10 @@ def _kernels(options):
 
 class VariantRun:
   def __init__(self, variant, passes, options, programs, session):
-    self.variant, self.passes, self.options, self.programs, self.session = (
-      variant,
-      passes,
-      options,
-      programs,
-      session,
-    )
+    self.variant, self.passes, self.options = variant, passes, options
+    self.programs, self.session = programs, session
+    self.first_launch = len(session.launches) if session is not None else 0
+    self._stable = {}  # family -> eager equals itself
     self.device = torch.device(options["device"])
     self.wrapper_calls = []
 
@@ -112,11 +109,15 @@ class VariantRun:
       "violations": sorted({v for c in calls for v in c.get("violations", [])}),
       "worst": _worst(calls),
       "shrunk": self.variant.shrunk,
+      "degenerate_only": _degenerate_only(calls),
       "proven": self._proven(calls, ok),
     }
     if self.session is not None:
-      out["launches"] = self.session.launches[-64:]
+      out["launches"] = self._launches()[:64]
     return out
+
+  def _launches(self):
+    return self.session.launches[self.first_launch :] if self.session is not None else []
 
   def _plan(self):
     """(family, mode, seed) of each call; the first is poisoned when asked for, as in the harness' warm-up."""
@@ -150,18 +151,33 @@ class VariantRun:
       self._variance_names = names
     return self._variance_names
 
+  def _eager(self, inputs):
+    torch.manual_seed(1024)
+    return self.model(*inputs)
+
   def _call(self, family, mode, seed):
     out = {"family": family, "mode": mode, "seed": seed, "ok": False}
     base = self._inputs(family, seed)
     eager_in, mine = [t.clone() for t in base], [t.clone() for t in base]
     try:
-      torch.manual_seed(1024)
-      expected = self.model(*eager_in)
+      expected = self._eager(eager_in)
+      if family not in self._stable:
+        again = self._eager([t.clone() for t in base])
+        self._stable[family] = all(
+          r["ok"] for r in compare.compare_structures(expected, again, self.options["t"])
+        )
     except Exception as e:  # noqa: BLE001
       out["error"] = {
         **describe(e),
         "code": "eager_failed",
         "remedy": "the model itself fails on these inputs",
+      }
+      return out
+    if not self._stable[family]:
+      out["error"] = {
+        "code": "eager_unstable",
+        "message": f"eager does not equal itself on two copies of the {family} inputs",
+        "remedy": "nothing can be proven by comparison on these inputs",
       }
       return out
     out["eager_finite"] = all(
@@ -189,15 +205,13 @@ class VariantRun:
     finally:
       if self.session is not None:
         self.session.memory.clear()
-    out["violations"] = list(poison.violations)
+    out["violations"] = list(poison.violations) + pass_loader.kept_tensors(self.passes)
     self._compare(out, expected, got, eager_in, mine)
     return out
 
   def _compare(self, out, expected, got, eager_in, mine):
     t = self.options["t"]
-    sampled = bool(self.options["program_sample"]) and any(
-      l["ran"] < l["programs"] for l in self.session.launches
-    )
+    sampled = bool(self.options["program_sample"]) and any(l["ran"] < l["programs"] for l in self._launches())
     if not sampled:
       out["outputs"] = compare.compare_structures(expected, got, t)
       out["inputs"] = [
@@ -311,6 +325,14 @@ def _input_of(placeholder_name):
 
   found = re.fullmatch(r"[Ll]_(\w+)_", placeholder_name)
   return found.group(1) if found else None
+
+
+def _degenerate_only(calls):
+  """Right on the sample's own inputs and wrong on live ones: the pass needs the degenerate data."""
+  by_family = {f: [c["ok"] for c in calls if c["family"] == f] for f in ("sample", "live")}
+  return bool(
+    by_family["sample"] and all(by_family["sample"]) and by_family["live"] and not all(by_family["live"])
+  )
 
 
 LOOSE_T = -1
