@@ -72,9 +72,11 @@ Result<Inferred> meta_arithmetic(const Call& call) {
 // ---- division ----
 
 // A divisor that is a Python number is turned into its reciprocal, once, in the opmath; the elements are multiplied.
+// A number divided by a tensor is Tensor.__rtruediv__: the reciprocal, an operation of its own, times the number.
 E quotient(const FormArgs& f) {
   const E a = f.x[0], b = f.x[1];
-  if (!f.call.tensor(f.call.args[1]) && f.call.tensor(f.call.args[0])) {
+  if (!f.call.tensor(f.call.args[0])) return (1.0 / b).cast(f.common).cast(b.type()) * a;
+  if (!f.call.tensor(f.call.args[1])) {
     const double divisor = known_value(f.call, f.call.args[1]).as_double();
     if (f.program.expr(b.id).type == DType::kFloat64) return a * (1.0 / divisor);
     return a * static_cast<double>(1.0f / static_cast<float>(divisor));
@@ -240,18 +242,23 @@ std::vector<OpRow> arithmetic_rows() {
                     {"x=f16[9]", "2.0 / x"},
                     {"x=i64[9]", "x / 7"},
                     {"x=i64[9]", "torch.div(x, 4, rounding_mode='trunc')"},
+                    {"x=f32[9]", "3.0 / x"},
+                    {"x=f16[9], y=f16[9]", "torch.div(x, y, rounding_mode='trunc')"},
+                    {"x=bf16[9]", "torch.div(x, 0.3, rounding_mode='trunc')"},
                     {"x=f32[9]", "torch.div(x, 4, rounding_mode='floor')"}}},
       {.name = "floor_divide", .cls = kPoint,
        .spellings = {PN_BINARY("floor_divide", ""), function("operator.floordiv", "input, other"),
                      in_place(function("operator.ifloordiv", "input, other")), method("__floordiv__", "input, other"),
                      in_place(method("__ifloordiv__", "input, other"))},
        .meta = meta_arithmetic<kPromoted, '|'>, .lower = lower_form<kPromoted, 2, floored, NumberRule::kElement>,
-       .examples = {{"x=i64[9]", "x // 4"}, {"x=i32[4,1], y=i64[5]", "torch.floor_divide(x, y)"}, {"x=f32[9]", "x // 0.3"}}},
+       .examples = {{"x=i64[9]", "x // 4"}, {"x=i32[4,1], y=i64[5]", "torch.floor_divide(x, y)"}, {"x=f32[9]", "x // 0.3"},
+                    {"x=f16[9], y=f16[9]", "x // y"}, {"x=f16[9]", "x // 0.3"}}},
       {.name = "remainder", .cls = kPoint,
        .spellings = {PN_BINARY("remainder", ""), function("operator.mod", "input, other"),
                      in_place(function("operator.imod", "input, other")), method("__mod__", "input, other")},
        .meta = meta_arithmetic<kPromoted, '%'>, .lower = lower_form<kPromoted, 2, modulo, NumberRule::kElement>,
-       .examples = {{"x=i64[9]", "x % 4"}, {"x=f32[4,5], y=f32[5]", "torch.remainder(x, y)"}}},
+       .examples = {{"x=i64[9]", "x % 4"}, {"x=f32[4,5], y=f32[5]", "torch.remainder(x, y)"},
+                    {"x=f16[9], y=f16[9]", "x % y"}, {"x=f16[9]", "x % 0.3"}}},
       {.name = "fmod", .cls = kPoint, .spellings = {PN_BINARY("fmod", "")},
        .meta = meta_form<kPromoted, 2>, .lower = lower_form<kPromoted, 2, fmod_of, NumberRule::kElement>,
        .examples = {{"x=i64[9]", "torch.fmod(x, 4)"}, {"x=f32[4,5], y=f32[5]", "torch.fmod(x, y)"}}},
@@ -268,6 +275,7 @@ std::vector<OpRow> arithmetic_rows() {
                     {"x=f16[9]", "torch.pow(x, -2)"},
                     {"x=f32[9]", "torch.pow(10000.0, x)"},
                     {"x=f32[3,1], y=f32[4]", "x ** y"},
+                    {"x=f16[9], y=f16[9]", "x ** y"},
                     {"x=i64[6]", "x ** 2"},
                     {"x=i64[6]", "x ** 0.5"}}},
       {.name = "square", .cls = kPoint, .spellings = {PN_UNARY("square")},

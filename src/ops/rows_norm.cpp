@@ -59,8 +59,7 @@ Result<std::vector<ArrayId>> lower_softmax(LowerContext& ctx, const Call& call) 
   const auto at = identity(p, input->shape);
   const E x = element(at), m = read_row(p, top, axes, at), s = read_row(p, sum, axes, at);
   if (kForm != SoftmaxForm::kLogSoftmax) return finished(ctx, call, exp(x - m) / s);
-  // Rows of up to 1024 elements subtract the maximum, then the logarithm; the kernel for longer ones adds both first.
-  return finished(ctx, call, axes.count() <= 1024 ? (x - m) - log(s) : x - (m + log(s)));
+  return finished(ctx, call, (x - m) - log(s));
 }
 
 // ---- layer_norm and rms_norm over trailing axes ----

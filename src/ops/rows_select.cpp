@@ -126,7 +126,10 @@ Result<E> addcmul(const FormArgs& f) {
   PN_TRY(const double value, real_arg(f.call, "value"));
   const E a = f.x[0], b = f.x[1], c = f.x[2];
   if (is_integral(f.common, true)) return a + (b * value) * c;
-  return fma(value == 1 ? b : b.constant(value) * b, c, a);  // a + value * b * c, contracted
+  // a + value * (b * c), the outer product and the sum contracted. For a value of 1 that leaves b * c to round alone
+  // or to be contracted: the same in 16 bits, where b * c is exact in float.
+  if (value == 1) return fma(b, c, a);
+  return fma(b.constant(value), b * c, a);
 }
 
 Result<E> addcdiv(const FormArgs& f) {
@@ -199,6 +202,7 @@ std::vector<OpRow> select_rows() {
        .meta = meta_form<kPromoted, 3>, .lower = lower_form<kPromoted, 3, addcmul>,
        .examples = {{"x=f16[4,8], y=f16[8], z=f16[4,1]", "torch.addcmul(x, y, z)"},
                     {"x=f32[4,8], y=f32[8], z=f32[4,8]", "torch.addcmul(x, y, z, value=0.3)"},
+                    {"x=f32[4,8], y=f32[4,8], z=f32[4,8]", "torch.addcmul(x, y, z)"},
                     {"x=bf16[4,8], y=bf16[4,8], z=bf16[4,8]", "x.addcmul(y, z, value=0.5)"}}},
       {.name = "addcdiv", .cls = kPoint,
        .spellings = {function("torch.addcdiv", "input, tensor1, tensor2, *, value=1"),
