@@ -107,7 +107,8 @@ using ReadConv = Result<Conv> (*)(const Call&);
 // aten allocates the result in the memory format that an operand suggests before the library runs; in one dimension it
 // makes the operand contiguous first. Confirmed on all convolutions of the recorded samples (cuDNN 9, H200).
 std::optional<Shape> result_strides(const Conv& c, const Shape& shape) {
-  if (c.spatial == 1 || !c.batched || c.input->dtype == DType::kFloat64) return contiguous_strides(shape);
+  if (c.spatial == 1 || c.input->dtype == DType::kFloat64) return contiguous_strides(shape);
+  if (!c.batched) return c.input->is_contiguous() ? std::optional<Shape>(contiguous_strides(shape)) : std::nullopt;
   if (!c.input->stride || !c.weight->stride) return std::nullopt;
   bool last = suggests_channels_last(c.input->shape, *c.input->stride) ||
               suggests_channels_last(c.weight->shape, *c.weight->stride);

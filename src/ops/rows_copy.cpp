@@ -227,6 +227,7 @@ Result<Roll> read_roll(const Call& call) {
   return roll;
 }
 
+// The CUDA kernel makes its operand contiguous first (the CPU's does not).
 Result<Inferred> meta_roll(const Call& call) {
   PN_CHECK_OK(read_roll(call));
   return contiguous_like_input(call);
@@ -401,7 +402,8 @@ Result<Inferred> meta_pixel_shuffle(const Call& call) {
   shape[rank - 3] /= r * r;
   shape[rank - 2] *= r;
   shape[rank - 1] *= r;
-  return fresh(std::move(shape), input->dtype);
+  std::optional<Shape> stride = plain_strides(*input, shape);
+  return fresh(std::move(shape), input->dtype, std::move(stride));
 }
 
 Result<std::vector<ArrayId>> lower_pixel_shuffle(LowerContext& ctx, const Call& call) {
@@ -429,7 +431,8 @@ Result<Inferred> meta_pixel_unshuffle(const Call& call) {
   shape[rank - 3] *= r * r;
   shape[rank - 2] /= r;
   shape[rank - 1] /= r;
-  return fresh(std::move(shape), input->dtype);
+  std::optional<Shape> stride = plain_strides(*input, shape);
+  return fresh(std::move(shape), input->dtype, std::move(stride));
 }
 
 Result<std::vector<ArrayId>> lower_pixel_unshuffle(LowerContext& ctx, const Call& call) {
@@ -450,7 +453,7 @@ Result<Inferred> meta_channel_shuffle(const Call& call) {
   PN_TRY(int64_t groups, int_arg(call, "groups"));
   if (input->dim() < 3 || groups <= 0 || input->shape[1] % groups != 0)
     return bad_argument(call, "groups", "a divisor of the channels");
-  return contiguous_like_input(call);
+  return fresh(input->shape, input->dtype, plain_strides(*input, input->shape));
 }
 
 Result<std::vector<ArrayId>> lower_channel_shuffle(LowerContext& ctx, const Call& call) {

@@ -129,6 +129,8 @@ std::optional<Shape> pair_strides(const Einsum& e) {
     bool in_left = size_in(0, label) != 1, in_right = size_in(1, label) != 1;
     (in_left && in_right ? shared : in_left ? left : in_right ? right : ones).push_back(label);
   }
+  // With the left operand's axis last, versions of torch differ in which operand comes first.
+  if (!left.empty() && !e.result.empty() && e.result.back() == left.back()) return std::nullopt;
   if (!ones.empty()) return std::nullopt;  // size-1 axes: their strides depend on which class they fell into
   Labels order = shared;
   order.insert(order.end(), left.begin(), left.end());

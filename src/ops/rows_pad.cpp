@@ -63,7 +63,7 @@ template <ReadPadding kRead>
 Result<Inferred> meta_pad(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(Padding padding, kRead(call));
-  if (padding.mode != "constant") return fresh(padding.shape, input->dtype);
+  if (padding.mode != "constant") return fresh(padding.shape, input->dtype, plain_strides(*input, padding.shape));
   if (padding.pads) {
     std::optional<Shape> stride = suggested_strides(*input, padding.shape);
     return fresh(padding.shape, input->dtype, std::move(stride));

@@ -19,7 +19,7 @@ Result<Inferred> meta_cumulative(const Call& call) {
   PN_CHECK_OK(axis_arg(call, "dim", input->dim()));
   DType natural = is_integral(input->dtype, true) ? DType::kInt64 : input->dtype;
   PN_TRY(DType dtype, dtype_arg(call, "dtype", natural));
-  return fresh(input->shape, dtype, preserved_strides(*input));
+  return fresh(input->shape, dtype);
 }
 
 // Element i is the sum over j <= i: exact for integers; for floating types the order is the schedule's, and 16-bit
@@ -51,7 +51,7 @@ Result<std::vector<ArrayId>> lower_cumulative(LowerContext& ctx, const Call& cal
 Result<Inferred> meta_logcumsumexp(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_CHECK_OK(axis_arg(call, "dim", input->dim()));
-  return fresh(input->shape, input->dtype, preserved_strides(*input));
+  return fresh(input->shape, input->dtype);
 }
 
 Inferred values_and_indices(const Shape& shape, DType dtype, const std::optional<Shape>& stride) {

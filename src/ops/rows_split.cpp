@@ -184,7 +184,6 @@ Result<std::vector<View>> grid_views(const Call& call) {
     for (size_t before = 0; before < i; ++before) view.unsqueeze(0);
     while (view.rank() < static_cast<int>(shape.size())) view.unsqueeze(view.rank());
     view.expand(shape);
-    if (swapped) view.transpose(0, 1);
     out.push_back(std::move(view));
   }
   if (swapped) std::swap(out[0], out[1]);

@@ -77,14 +77,6 @@ std::optional<Shape> pooled_strides(const TensorMeta& input, const Shape& shape,
   return stride;
 }
 
-bool has_padding(const Window& w) {
-  for (size_t i = 0; i < w.spatial; ++i) {
-    int64_t last = (w.out_size[i] - 1) * w.stride[i] - w.padding[i] + (w.kernel[i] - 1) * w.dilation[i];
-    if (w.padding[i] > 0 || last >= w.in_size[i]) return true;
-  }
-  return false;
-}
-
 // One reduction over the window: `outside` where it leaves the input.
 ArrayId add_window(Program& p, const Window& w, ArrayId source, ReduceOp op, DType type, ExprId outside, std::string label,
                    NodeId node) {
@@ -234,8 +226,10 @@ Result<Inferred> meta_adaptive_max(const Call& call) {
   PN_TRY(bool indices, bool_arg(call, "return_indices"));
   Shape shape(input->shape.begin(), input->shape.end() - kSpatial);
   shape.insert(shape.end(), out_size.begin(), out_size.end());
-  if (!indices) return fresh(shape, input->dtype);
-  return tuple_result({Meta::of(fresh_meta(shape, input->dtype)), Meta::of(fresh_meta(shape, DType::kInt64))});
+  std::optional<Shape> stride = plain_strides(*input, shape);
+  if (!indices) return fresh(shape, input->dtype, std::move(stride));
+  return tuple_result({Meta::of(fresh_meta(shape, input->dtype, stride)),
+                       Meta::of(fresh_meta(shape, DType::kInt64, stride))});
 }
 
 OpCost cost_pool(const Call& call) {

@@ -20,6 +20,7 @@ struct Advanced {
   Value tensor;                   // an integer tensor's node, or nothing
   std::vector<int64_t> literals;  // a list of integers, as a 1-d tensor
   Shape shape;
+  std::optional<Shape> stride;
 };
 
 struct Subscript {
@@ -127,9 +128,9 @@ Result<Subscript> parse_items(const Call& call, const TensorMeta& source, const 
       s.run_time_select = true;
       s.view.select(axis, 0);
     } else if (tensor) {
-      s.advanced.push_back({axis++, item, {}, tensor->shape});
+      s.advanced.push_back({axis++, item, {}, tensor->shape, tensor->stride});
     } else {
-      Advanced index{axis, Value(), {}, {static_cast<int64_t>(item.items().size())}};
+      Advanced index{axis, Value(), {}, {static_cast<int64_t>(item.items().size())}, Shape{1}};
       int64_t size = s.view.shape()[static_cast<size_t>(axis++)];
       for (const Value& element : item.items()) {
         int64_t i = element.as_int();
@@ -186,7 +187,16 @@ Inferred subscript_result(const Subscript& s) {
   }
   if (!view.stride) return fresh(std::move(shape), view.dtype, std::nullopt);
   if (view.numel() == 0) return fresh(std::move(shape), view.dtype);
-  Shape dense = dense_strides_in_order(shape, stride);
+  std::vector<Shape> operands{stride};
+  for (const Advanced& index : s.advanced) {
+    if (!index.stride) continue;
+    Shape own(shape.size(), 0);
+    size_t end = static_cast<size_t>(s.first) + s.index_shape.size();
+    for (size_t i = 0; i < index.shape.size(); ++i)
+      if (index.shape[i] != 1) own[end - index.shape.size() + i] = (*index.stride)[i];
+    operands.push_back(std::move(own));
+  }
+  Shape dense = dense_strides_in_order(shape, operands);
   return fresh(std::move(shape), view.dtype, std::move(dense));
 }
 

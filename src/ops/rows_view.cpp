@@ -299,11 +299,11 @@ Result<Inferred> reshaped(const Call& call, const TensorMeta& input, Shape shape
   return tensor_result(std::move(out));
 }
 
-template <TargetShape kShape>
+template <TargetShape kShape, bool kMayCopy = true>
 Result<Inferred> meta_reshape(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(Shape shape, kShape(call));
-  return reshaped(call, *input, std::move(shape), true);
+  return reshaped(call, *input, std::move(shape), kMayCopy);
 }
 
 Result<std::vector<ArrayId>> lower_reshape(LowerContext& ctx, const Call& call) {
@@ -481,9 +481,9 @@ OpRow view_row(std::string_view name, std::vector<Spelling> spellings, std::vect
           .lower = lower_view<kBuild>, .cost = fixed_cost<30, 0>, .examples = std::move(examples)};
 }
 
-template <TargetShape kShape>
+template <TargetShape kShape, bool kMayCopy = true>
 OpRow reshape_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kView, .spellings = std::move(spellings), .meta = meta_reshape<kShape>,
+  return {.name = name, .cls = OpClass::kView, .spellings = std::move(spellings), .meta = meta_reshape<kShape, kMayCopy>,
           .lower = lower_reshape, .cost = cost_reshape, .examples = std::move(examples)};
 }
 
@@ -564,7 +564,7 @@ std::vector<OpRow> reshape_rows() {
           "reshape", {method("reshape", "input, shape..."), function("torch.reshape", "input, shape")},
           {{"x=f32[2,3,4]", "x.reshape(6, 4)"}, {"x=f32[2,3,4]", "x.transpose(1, 2).reshape(2, -1)"},
            {"x=f32[2,3,4]", "torch.reshape(x, (-1,))"}, {"x=f32[2,3,4]", "x.permute(1, 0, 2).reshape([3, 2, 2, 2])"}}),
-      reshape_row<shape_of_other>("view_as", {method("view_as", "input, other")},
+      reshape_row<shape_of_other, false>("view_as", {method("view_as", "input, other")},
                                   {{"x=f32[2,6], y=f32[3,4]", "x.view_as(y)"}}),
       reshape_row<shape_of_other>("reshape_as", {method("reshape_as", "input, other")},
                                   {{"x=f32[2,6], y=f32[3,4]", "x.t().reshape_as(y)"}}),

@@ -105,13 +105,21 @@ std::vector<int64_t> preserved_strides(const std::vector<int64_t>& shape, const 
 }
 
 std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
-  // aten's insertion sort of the axes, innermost first; broadcast axes never decide.
+  return dense_strides_in_order(shape, std::span(&stride, 1));
+}
+
+std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape,
+                                            std::span<const std::vector<int64_t>> operands) {
+  // aten's insertion sort of the axes, innermost first; axes broadcast in an operand leave the choice to the next one.
   std::vector<size_t> perm(shape.size());
   std::iota(perm.rbegin(), perm.rend(), size_t{0});
   auto should_swap = [&](size_t a, size_t b) {
-    if (stride[a] == 0 || stride[b] == 0) return 0;
-    if (stride[a] != stride[b]) return stride[a] < stride[b] ? -1 : 1;
-    return shape[a] > shape[b] ? 1 : 0;
+    for (const std::vector<int64_t>& stride : operands) {
+      if (stride[a] == 0 || stride[b] == 0) continue;
+      if (stride[a] != stride[b]) return stride[a] < stride[b] ? -1 : 1;
+      if (shape[a] > shape[b]) return 1;
+    }
+    return 0;
   };
   for (size_t i = 1; i < perm.size(); ++i) {
     size_t dim1 = i;
@@ -143,6 +151,12 @@ std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like, co
   if (like.dim() != 4 && like.dim() != 5) return contiguous_strides(shape);
   if (!like.stride) return std::nullopt;
   return suggests_channels_last(like.shape, *like.stride) ? channels_last_strides(shape) : contiguous_strides(shape);
+}
+
+std::optional<std::vector<int64_t>> plain_strides(const TensorMeta& like, const std::vector<int64_t>& shape) {
+  if (like.dim() != 4 && like.dim() != 5) return contiguous_strides(shape);
+  if (!like.stride || suggests_channels_last(like.shape, *like.stride)) return std::nullopt;
+  return contiguous_strides(shape);
 }
 
 View::View(const TensorMeta& source) : meta_(source), base_(source.shape.size(), 0) {
