@@ -277,8 +277,17 @@ class Converter {
         });
         return &e;
       }
+      case Sym::kTuplePattern: {
+        // `(a) = x` assigns to a name; only the comma makes a tuple.
+        Expr& e = expr_node(ExprKind::kTuple);
+        bool comma = false;
+        children([&](Sym s) {
+          comma |= s == Sym::kComma;
+          if (named()) e.items.push_back(expr());
+        });
+        return e.items.size() == 1 && !comma ? e.items.front() : &e;
+      }
       case Sym::kTuple:
-      case Sym::kTuplePattern:
       case Sym::kPatternList:
       case Sym::kExpressionList: return sequence(ExprKind::kTuple);
       case Sym::kList:

@@ -106,6 +106,14 @@ TEST(Pysrc, StatementsOfExtractedGraphs) {
   EXPECT_EQ(f->body[0]->span, (Span{8, 9, 8, 18}));
 }
 
+TEST(Pysrc, ParenthesesAroundATargetAreNoTuple) {
+  const Result<Module> m = parse("a = (\n    b\n) = None\n(c,) = (d) = e\n");
+  ASSERT_TRUE(m.ok());
+  EXPECT_EQ(m->body()[0]->exprs[1]->kind, ExprKind::kName);
+  EXPECT_EQ(m->body()[1]->exprs[0]->kind, ExprKind::kTuple);
+  EXPECT_EQ(m->body()[1]->exprs[1]->kind, ExprKind::kName);
+}
+
 TEST(Pysrc, WhatIsOutsideTheSubsetStaysWithItsName) {
   const Result<Module> m = parse("with a as b:\n  pass\nx = [i for i in y]\nz = lambda: 1\nwhile x:\n  pass\n");
   ASSERT_TRUE(m.ok());
