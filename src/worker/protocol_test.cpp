@@ -29,7 +29,8 @@ TEST(WorkerFrames, FixtureIsOfThisProtocol) {
 }
 
 TEST(WorkerFrames, GoodMessagesAreTheseBytesAndBack) {
-  for (const auto& good : fixture()["good"]) {
+  const Json frames = fixture();
+  for (const auto& good : frames["good"]) {
     const std::string frame = from_hex(good["frame"].get<std::string>());
     EXPECT_EQ(encode_frame(good["message"]).value(), frame) << good["name"];
     std::string_view bytes = frame;
@@ -39,7 +40,8 @@ TEST(WorkerFrames, GoodMessagesAreTheseBytesAndBack) {
 }
 
 TEST(WorkerFrames, BadBytesHaveTheirCodes) {
-  for (const auto& bad : fixture()["bad"]) {
+  const Json frames = fixture();
+  for (const auto& bad : frames["bad"]) {
     const std::string frame = from_hex(bad["frame"].get<std::string>());
     std::string_view bytes = frame;
     const auto decoded = decode_frame(bytes);
