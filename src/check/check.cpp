@@ -189,7 +189,7 @@ class Checker {
         add(std::move(own));
       }
       if (options_.rules == SourceRules::kStrict) {
-        std::vector<Diagnostic> found = strict_violations(file.tree, file.stem);
+        std::vector<Diagnostic> found = strict_violations(file.tree);
         for (const Diagnostic& d : found) {
           if (d.severity == Severity::kError) rejected_.insert(file.stem);
         }

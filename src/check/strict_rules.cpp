@@ -67,10 +67,23 @@ constexpr std::string_view kKernelStatements[] = {"while_statement", "named_expr
 
 enum class Context { kModule, kKernel, kPattern, kWrapper };
 
+// A function that triton compiles.
+bool is_kernel(const SyntaxNode& node) {
+  if (!node.is("decorated_definition")) return false;
+  for (const SyntaxNode& part : node.children()) {
+    if (!part.is("decorator")) continue;
+    for (const SyntaxNode& child : part.children()) {
+      const std::string name = chain_text(child.is("call") ? child.field("function") : child);
+      if (name == "triton.jit") return true;
+    }
+  }
+  return false;
+}
+
 class StrictRules {
  public:
-  StrictRules(const pysrc::SyntaxTree& tree, std::string stem)
-      : source_(tree.source()), stem_(std::move(stem)), root_(ts_tree_root_node(tree.get()), &source_) {}
+  explicit StrictRules(const pysrc::SyntaxTree& tree)
+      : source_(tree.source()), root_(ts_tree_root_node(tree.get()), &source_) {}
 
   std::vector<Diagnostic> run() {
     collect_bound(root_);
@@ -164,18 +177,6 @@ class StrictRules {
           fmt::format("import from {}{}", module.empty() ? "__future__" : module,
                       star ? " of everything" : ""));
     }
-  }
-
-  static bool is_kernel(const SyntaxNode& node) {
-    if (!node.is("decorated_definition")) return false;
-    for (const SyntaxNode& part : node.children()) {
-      if (!part.is("decorator")) continue;
-      for (const SyntaxNode& child : part.children()) {
-        const std::string name = chain_text(child.is("call") ? child.field("function") : child);
-        if (name == "triton.jit") return true;
-      }
-    }
-    return false;
   }
 
   void decorators(const SyntaxNode& node) {
@@ -426,7 +427,6 @@ class StrictRules {
   }
 
   const SourceBuffer& source_;
-  std::string stem_;
   SyntaxNode root_;
   std::set<std::string> bound_, imported_, top_patterns_, tensors_;
   std::vector<Diagnostic> found_;
@@ -442,9 +442,7 @@ constexpr std::string_view kComputing[] = {
 
 }  // namespace
 
-std::vector<Diagnostic> strict_violations(const pysrc::SyntaxTree& tree, const std::string& stem) {
-  return StrictRules(tree, stem).run();
-}
+std::vector<Diagnostic> strict_violations(const pysrc::SyntaxTree& tree) { return StrictRules(tree).run(); }
 
 std::vector<Diagnostic> wrapper_findings(const pysrc::SyntaxTree& tree) {
   const SourceBuffer& source = tree.source();
@@ -456,11 +454,7 @@ std::vector<Diagnostic> wrapper_findings(const pysrc::SyntaxTree& tree) {
         statement.is("decorated_definition") ? statement.field("definition") : statement;
     const std::string_view name = function.field("name").text();
     if (name == "pattern" || name == "replacement_args") continue;
-    bool kernel = false;
-    for (const SyntaxNode& part : statement.children()) {
-      kernel = kernel || (part.is("decorator") && part.text().find("triton.jit") != std::string_view::npos);
-    }
-    if (kernel) continue;
+    if (is_kernel(statement)) continue;
     for (const SyntaxNode& node : walk(function, [](const SyntaxNode&) { return true; })) {
       if (!node.is("call")) continue;
       const SyntaxNode callee = node.field("function").bare();

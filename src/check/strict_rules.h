@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "base/diagnostic.h"
@@ -12,7 +11,7 @@ namespace passnet::check {
 // helpers: named imports, functions, kernels, allocators, metadata of tensors, launches, and one kind of
 // state (a cache of compiled kernels, bound functions and integers). One diagnostic a violation in source
 // order, with the rule's remedy.
-std::vector<Diagnostic> strict_violations(const pysrc::SyntaxTree& tree, const std::string& stem);
+std::vector<Diagnostic> strict_violations(const pysrc::SyntaxTree& tree);
 
 // What the run-time guard would stop, as far as it can be seen (`wrapper.operation`, a warning): computing
 // methods in functions that are neither kernels nor patterns.

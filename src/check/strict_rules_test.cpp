@@ -12,7 +12,7 @@ std::vector<std::string> violations(std::string_view text) {
       pysrc::SyntaxTree::parse(std::make_shared<SourceBuffer>("_shared_kernels.py", std::string(text)));
   EXPECT_TRUE(tree.ok()) << tree.error().message;
   std::vector<std::string> out;
-  for (const Diagnostic& d : strict_violations(*tree, "_shared_kernels")) {
+  for (const Diagnostic& d : strict_violations(*tree)) {
     out.push_back(std::to_string(d.span.line) + ": " + d.code + ": " + d.message);
   }
   return out;
