@@ -18,8 +18,9 @@ Diagnostic bad_argument(const Call& call, std::string_view name, std::string_vie
   const Value& given = call.arg(name);
   const Meta* meta = meta_of(call, given);
   if (meta && meta->kind == Meta::Kind::kUnknown)
-    return bad_call(call, "ops.unknown_value",
-                    fmt::format("`{}` should be {}, but it is a value that is only known at run time", name, expected));
+    return bad_call(
+        call, "ops.unknown_value",
+        fmt::format("`{}` should be {}, but it is a value that is only known at run time", name, expected));
   return bad_call(call, "ops.bad_arguments", fmt::format("`{}` should be {}", name, expected));
 }
 
@@ -54,7 +55,8 @@ Result<std::vector<TensorMeta>> tensors_arg(const Call& call, std::string_view n
 
 Result<int64_t> int_arg(const Call& call, std::string_view name) {
   Value v = known_value(call, call.arg(name));
-  if (v.kind() != Value::Kind::kInt && v.kind() != Value::Kind::kBool) return bad_argument(call, name, "an integer");
+  if (v.kind() != Value::Kind::kInt && v.kind() != Value::Kind::kBool)
+    return bad_argument(call, name, "an integer");
   return v.as_int();
 }
 
@@ -67,7 +69,8 @@ Result<std::optional<int64_t>> optional_int_arg(const Call& call, std::string_vi
 Result<bool> bool_arg(const Call& call, std::string_view name) {
   Value v = known_value(call, call.arg(name));
   if (v.is_none()) return false;
-  if (v.kind() != Value::Kind::kInt && v.kind() != Value::Kind::kBool) return bad_argument(call, name, "a bool");
+  if (v.kind() != Value::Kind::kInt && v.kind() != Value::Kind::kBool)
+    return bad_argument(call, name, "a bool");
   return v.as_bool();
 }
 

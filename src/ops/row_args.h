@@ -8,7 +8,8 @@
 
 #include "ops/rows.h"
 
-// Reading of a call's arguments with a refusal that names the parameter, and small builders for the row lists.
+// Reading of a call's arguments with a refusal that names the parameter, and small builders for the row
+// lists.
 
 namespace passnet {
 
@@ -33,7 +34,8 @@ Result<int> axis_arg(const Call& call, std::string_view name, int64_t rank);
 bool is_none(const Call& call, std::string_view name);
 // A dtype argument, `fallback` if it is None.
 Result<DType> dtype_arg(const Call& call, std::string_view name, DType fallback);
-// A torch.* memory format argument by its last word: "contiguous_format", "preserve_format", ...; `fallback` if None.
+// A torch.* memory format argument by its last word: "contiguous_format", "preserve_format", ...; `fallback`
+// if None.
 Result<std::string> format_arg(const Call& call, std::string_view name, std::string_view fallback);
 
 Diagnostic bad_argument(const Call& call, std::string_view name, std::string_view expected);

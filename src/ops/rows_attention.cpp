@@ -18,9 +18,9 @@ struct Attention {
   const TensorMeta* key = nullptr;
   const TensorMeta* value = nullptr;
   const TensorMeta* mask = nullptr;
-  Shape batch;                  // broadcast leading axes
+  Shape batch;  // broadcast leading axes
   int64_t length = 0, keys = 0, depth = 0, value_depth = 0;
-  int64_t heads_per_key = 1;    // grouped queries
+  int64_t heads_per_key = 1;  // grouped queries
   bool causal = false;
   double scale = 1, dropout = 0;
 };
@@ -33,15 +33,18 @@ Result<Attention> read_attention(const Call& call) {
   if (!is_none(call, "attn_mask")) {
     PN_TRY(a.mask, tensor_arg(call, "attn_mask"));
   }
-  for (auto [meta, name] : {std::pair{a.query, "query"}, std::pair{a.key, "key"}, std::pair{a.value, "value"}})
+  for (auto [meta, name] :
+       {std::pair{a.query, "query"}, std::pair{a.key, "key"}, std::pair{a.value, "value"}})
     if (meta->dim() < 2) return bad_argument(call, name, "a tensor of at least 2 dimensions");
   auto from_end = [](const TensorMeta* meta, size_t i) { return meta->shape[meta->shape.size() - i]; };
   a.length = from_end(a.query, 2);
   a.keys = from_end(a.key, 2);
   a.depth = from_end(a.query, 1);
   a.value_depth = from_end(a.value, 1);
-  if (from_end(a.key, 1) != a.depth) return bad_argument(call, "key", fmt::format("a tensor whose last axis has {}", a.depth));
-  if (from_end(a.value, 2) != a.keys) return bad_argument(call, "value", fmt::format("{} rows, as `key` has", a.keys));
+  if (from_end(a.key, 1) != a.depth)
+    return bad_argument(call, "key", fmt::format("a tensor whose last axis has {}", a.depth));
+  if (from_end(a.value, 2) != a.keys)
+    return bad_argument(call, "value", fmt::format("{} rows, as `key` has", a.keys));
   PN_TRY(a.causal, bool_arg(call, "is_causal"));
   PN_TRY(a.dropout, real_arg(call, "dropout_p"));
   a.scale = 1 / std::sqrt(static_cast<double>(a.depth));
@@ -72,8 +75,8 @@ Result<Inferred> meta_attention(const Call& call) {
   return fresh(std::move(shape), a.query->dtype, std::nullopt);
 }
 
-// softmax(q kT * scale + mask) v with every intermediate in float32. The library's kernels round the weights to the
-// operands' type before the second product, so 16-bit results agree to that rounding only.
+// softmax(q kT * scale + mask) v with every intermediate in float32. The library's kernels round the weights
+// to the operands' type before the second product, so 16-bit results agree to that rounding only.
 Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call) {
   PN_TRY(Attention a, read_attention(call));
   if (a.dropout != 0) return no_lowering(call, "attention with dropout draws random numbers");
@@ -90,7 +93,8 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
   Program& p = ctx.program();
   NodeId node = call.node->id;
   size_t batch_rank = a.batch.size();
-  auto rows_of = [&](Program& prog, ArrayId array, std::span<const ExprId> at, bool is_query, ExprId row, ExprId column) {
+  auto rows_of = [&](Program& prog, ArrayId array, std::span<const ExprId> at, bool is_query, ExprId row,
+                     ExprId column) {
     std::vector<ExprId> in(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(batch_rank));
     if (!is_query && a.heads_per_key > 1)
       in.back() = prog.call(Fn::kFloorDiv, {in.back(), prog.integer(a.heads_per_key)});
@@ -114,8 +118,10 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
       [&](E e, std::span<const ExprId> at) {
         E out = e * a.scale;
         E minus_inf = out.constant(lowest);
-        if (a.mask && a.mask->dtype == DType::kBool) out = select(read_broadcast(p, mask, at), out, minus_inf);
-        else if (a.mask) out = out + read_broadcast(p, mask, at).cast(sum);
+        if (a.mask && a.mask->dtype == DType::kBool)
+          out = select(read_broadcast(p, mask, at), out, minus_inf);
+        else if (a.mask)
+          out = out + read_broadcast(p, mask, at).cast(sum);
         if (a.causal)
           out = select({&p, p.call(Fn::kLe, {at[batch_rank + 1], at[batch_rank]})}, out, minus_inf);
         return out;
@@ -126,16 +132,19 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
   std::vector<ExprId> row = identity(p, row_shape);
   std::vector<ExprId> along = row;
   along.push_back(p.reduce_index(0, a.keys));
-  ArrayId top = p.add_reduce(row_shape, sum, ReduceOp::kMax, {a.keys}, p.read(scores, along), label_of(call, "max"), node);
+  ArrayId top = p.add_reduce(row_shape, sum, ReduceOp::kMax, {a.keys}, p.read(scores, along),
+                             label_of(call, "max"), node);
   ArrayId weights = add_epilogue(
       p, scores, sum,
       [&](E e, std::span<const ExprId> at) {
         E m{&p, p.read(top, {at.begin(), at.end() - 1})};
         // A row without any key weighs nothing.
-        return select(passnet::call(Fn::kEq, m, m.constant(lowest)), m.constant(0), passnet::call(Fn::kExp, e - m));
+        return select(passnet::call(Fn::kEq, m, m.constant(lowest)), m.constant(0),
+                      passnet::call(Fn::kExp, e - m));
       },
       label_of(call, "weights"), node);
-  ArrayId total = p.add_reduce(row_shape, sum, ReduceOp::kSum, {a.keys}, p.read(weights, along), label_of(call, "sum"), node);
+  ArrayId total = p.add_reduce(row_shape, sum, ReduceOp::kSum, {a.keys}, p.read(weights, along),
+                               label_of(call, "sum"), node);
   Shape out_shape = row_shape;
   out_shape.push_back(a.value_depth);
   ArrayId mixed = add_product(
@@ -143,7 +152,8 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
       [&](Program& prog, std::span<const ExprId> at, std::span<const ExprId> r) {
         std::vector<ExprId> in(at.begin(), at.end() - 1);
         in.push_back(r[0]);
-        return std::pair<E, E>{E{&prog, prog.read(weights, in)}, rows_of(prog, v, at, false, r[0], at.back())};
+        return std::pair<E, E>{E{&prog, prog.read(weights, in)},
+                               rows_of(prog, v, at, false, r[0], at.back())};
       },
       label_of(call, "mixed"), node);
   return std::vector<ArrayId>{add_epilogue(
@@ -158,8 +168,9 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
 OpCost cost_attention(const Call& call) {
   Result<Attention> a = read_attention(call);
   if (!a.ok()) return {};
-  double terms = static_cast<double>(a->keys) *
-                 (1 + static_cast<double>(a->depth) / std::max<double>(1, static_cast<double>(a->value_depth)));
+  double terms =
+      static_cast<double>(a->keys) *
+      (1 + static_cast<double>(a->depth) / std::max<double>(1, static_cast<double>(a->value_depth)));
   return product_cost(call, 20, a->causal ? terms / 2 : terms);
 }
 
@@ -170,7 +181,8 @@ Result<Inferred> meta_multi_head(const Call& call) {
   PN_TRY(int64_t heads, int_arg(call, "num_heads"));
   PN_TRY(bool need_weights, bool_arg(call, "need_weights"));
   PN_TRY(bool average, bool_arg(call, "average_attn_weights"));
-  if (query->dim() != 2 && query->dim() != 3) return bad_argument(call, "query", "a tensor of 2 or 3 dimensions");
+  if (query->dim() != 2 && query->dim() != 3)
+    return bad_argument(call, "query", "a tensor of 2 or 3 dimensions");
   if (key->dim() != query->dim()) return bad_argument(call, "key", "a tensor of the query's rank");
   // [length, batch, embedding]; the fused spelling has the batch first.
   bool batch_first = call.row->name == "native_multi_head_attention";
@@ -200,40 +212,52 @@ constexpr std::string_view kAttention =
 
 std::vector<OpRow> attention_rows() {
   return {
-      {.name = "scaled_dot_product_attention", .cls = OpClass::kProduct,
+      {.name = "scaled_dot_product_attention",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.nn.functional.scaled_dot_product_attention", kAttention),
                      function("torch._C._nn.scaled_dot_product_attention", kAttention)},
-       .meta = meta_attention, .lower = lower_attention, .cost = cost_attention,
-       .examples =
-           {{"q=f32[1,2,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4]",
-             "torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.0)"},
-            {"q=f16[2,2,3,4], k=f16[2,2,6,4], v=f16[2,2,6,8], m=bool[2,1,3,6]",
-             "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=m, dropout_p=0.0, is_causal=False)"},
-            {"q=f32[1,2,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4], m=f32[1,1,5,5]",
-             "torch.nn.functional.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=m, scale=0.125)"},
-            {"q=f32[1,2,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4]",
-             "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"},
-            {"q=f32[1,4,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4]",
-             "torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"}}},
-      {.name = "multi_head_attention_forward", .cls = OpClass::kProduct,
+       .meta = meta_attention,
+       .lower = lower_attention,
+       .cost = cost_attention,
+       .examples = {{"q=f32[1,2,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4]",
+                     "torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.0)"},
+                    {"q=f16[2,2,3,4], k=f16[2,2,6,4], v=f16[2,2,6,8], m=bool[2,1,3,6]",
+                     "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=m, dropout_p=0.0, "
+                     "is_causal=False)"},
+                    {"q=f32[1,2,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4], m=f32[1,1,5,5]",
+                     "torch.nn.functional.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=m, "
+                     "scale=0.125)"},
+                    {"q=f32[1,2,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4]",
+                     "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"},
+                    {"q=f32[1,4,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4]",
+                     "torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"}}},
+      {.name = "multi_head_attention_forward",
+       .cls = OpClass::kProduct,
        .spellings = {function(
            "torch.nn.functional.multi_head_attention_forward",
            "query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, "
            "add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, "
-           "need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, "
+           "need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None, "
+           "k_proj_weight=None, "
            "v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True, is_causal=False")},
-       .meta = meta_multi_head, .cost = cost_multi_head,
+       .meta = meta_multi_head,
+       .cost = cost_multi_head,
        .examples = {{"q=f32[5,2,8], w=f32[24,8], b=f32[24], o=f32[8,8], c=f32[8]",
-                     "torch.nn.functional.multi_head_attention_forward(q, q, q, 8, 2, w, b, None, None, False, 0.0, o, c, "
+                     "torch.nn.functional.multi_head_attention_forward(q, q, q, 8, 2, w, b, None, None, "
+                     "False, 0.0, o, c, "
                      "training=False)"}},
        .wall = "it is a whole layer in one node"},
-      {.name = "native_multi_head_attention", .cls = OpClass::kProduct,
-       .spellings = {function("torch._native_multi_head_attention",
-                              "query, key, value, embed_dim, num_heads|num_head, qkv_weight, qkv_bias, proj_weight, "
-                              "proj_bias, mask=None, need_weights=True, average_attn_weights=True, mask_type=None")},
-       .meta = meta_multi_head, .cost = cost_multi_head,
-       .examples = {{"q=f32[2,5,8], w=f32[24,8], b=f32[24], o=f32[8,8], c=f32[8]",
-                     "torch._native_multi_head_attention(q, q, q, 8, 2, w, b, o, c, None, True, True, None)"}},
+      {.name = "native_multi_head_attention",
+       .cls = OpClass::kProduct,
+       .spellings = {function(
+           "torch._native_multi_head_attention",
+           "query, key, value, embed_dim, num_heads|num_head, qkv_weight, qkv_bias, proj_weight, "
+           "proj_bias, mask=None, need_weights=True, average_attn_weights=True, mask_type=None")},
+       .meta = meta_multi_head,
+       .cost = cost_multi_head,
+       .examples =
+           {{"q=f32[2,5,8], w=f32[24,8], b=f32[24], o=f32[8,8], c=f32[8]",
+             "torch._native_multi_head_attention(q, q, q, 8, 2, w, b, o, c, None, True, True, None)"}},
        .wall = "it is a whole layer in one node"},
   };
 }

@@ -2,7 +2,8 @@
 #include "ops/view_algebra.h"
 #include "ops/view_rows.h"
 
-// Sizes and attributes: numbers known when the graph is captured, and the two views that are spelled as attributes.
+// Sizes and attributes: numbers known when the graph is captured, and the two views that are spelled as
+// attributes.
 
 namespace passnet {
 
@@ -28,7 +29,8 @@ Result<Inferred> per_axis(const Call& call, const std::vector<int64_t>& of_axes)
 }
 
 Diagnostic unknown_strides(const Call& call) {
-  return bad_call(call, "ops.unknown_value", "the strides are chosen by a library and only known at run time");
+  return bad_call(call, "ops.unknown_value",
+                  "the strides are chosen by a library and only known at run time");
 }
 
 Result<Inferred> meta_size(const Call& call) {
@@ -67,7 +69,8 @@ Result<Inferred> meta_is_contiguous(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   if (!input->stride) return unknown_strides(call);
   PN_TRY(std::string format, format_arg(call, "memory_format", "contiguous_format"));
-  bool yes = format == "contiguous_format" ? input->is_contiguous() : is_channels_last(input->shape, *input->stride);
+  bool yes =
+      format == "contiguous_format" ? input->is_contiguous() : is_channels_last(input->shape, *input->stride);
   return number_result(Value::boolean(yes));
 }
 
@@ -125,7 +128,8 @@ Result<Inferred> meta_getattr(const Call& call) {
       for (int64_t& stride : *out.stride) stride *= 2;
     return tensor_result(std::move(out));
   }
-  return bad_argument(call, "name", "an attribute of a tensor that is known at capture (shape, dtype, T, ...)");
+  return bad_argument(call, "name",
+                      "an attribute of a tensor that is known at capture (shape, dtype, T, ...)");
 }
 
 Result<std::vector<ArrayId>> lower_getattr(LowerContext& ctx, const Call& call) {
@@ -155,21 +159,30 @@ Result<Inferred> meta_part(const Call& call) {
 
 constexpr std::string_view kIsNumber = "its value is a number, not a tensor";
 
-OpRow number_row(std::string_view name, std::vector<Spelling> spellings, MetaFn meta, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kOther, .spellings = std::move(spellings), .meta = meta,
-          .cost = fixed_cost<2, 0>, .examples = std::move(examples), .wall = kIsNumber};
+OpRow number_row(std::string_view name, std::vector<Spelling> spellings, MetaFn meta,
+                 std::vector<Example> examples) {
+  return {.name = name,
+          .cls = OpClass::kOther,
+          .spellings = std::move(spellings),
+          .meta = meta,
+          .cost = fixed_cost<2, 0>,
+          .examples = std::move(examples),
+          .wall = kIsNumber};
 }
 
 }  // namespace
 
 std::vector<OpRow> attribute_rows() {
   return {
-      number_row("size", {method("size", "input, dim=None"), function("torch.ops.aten.sym_size.int", "input, dim")},
+      number_row("size",
+                 {method("size", "input, dim=None"), function("torch.ops.aten.sym_size.int", "input, dim")},
                  meta_size, {{"x=f32[2,3]", "x.size()"}, {"x=f32[2,3]", "x.size(-1)"}}),
       number_row("stride", {method("stride", "input, dim=None")}, meta_stride,
                  {{"x=f32[2,3]", "x.stride()"}, {"x=f32[2,3]", "x.t().stride(0)"}}),
-      number_row("dim", {method("dim", "input"), method("ndimension", "input")}, meta_dim, {{"x=f32[2,3]", "x.dim()"}}),
-      number_row("numel", {method("numel", "input"), method("nelement", "input"), function("torch.numel", "input")},
+      number_row("dim", {method("dim", "input"), method("ndimension", "input")}, meta_dim,
+                 {{"x=f32[2,3]", "x.dim()"}}),
+      number_row("numel",
+                 {method("numel", "input"), method("nelement", "input"), function("torch.numel", "input")},
                  meta_numel, {{"x=f32[2,3]", "x.numel()"}}),
       number_row("element_size", {method("element_size", "input")}, meta_element_size,
                  {{"x=f16[2,3]", "x.element_size()"}}),
@@ -180,21 +193,38 @@ std::vector<OpRow> attribute_rows() {
       number_row("is_floating_point",
                  {method("is_floating_point", "input"), function("torch.is_floating_point", "input")},
                  meta_is_floating_point, {{"x=i64[2,3]", "x.is_floating_point()"}}),
-      number_row("is_complex", {method("is_complex", "input"), function("torch.is_complex", "input")}, meta_is_complex,
-                 {{"x=f32[2,3]", "x.is_complex()"}}),
-      {.name = "item", .cls = OpClass::kOther,
+      number_row("is_complex", {method("is_complex", "input"), function("torch.is_complex", "input")},
+                 meta_is_complex, {{"x=f32[2,3]", "x.is_complex()"}}),
+      {.name = "item",
+       .cls = OpClass::kOther,
        .spellings = {method("item", "input"), function("torch.ops.aten._local_scalar_dense", "input")},
-       .meta = meta_item, .cost = fixed_cost<200, 1>, .examples = {{"x=f32[]", "x.item()"}},
+       .meta = meta_item,
+       .cost = fixed_cost<200, 1>,
+       .examples = {{"x=f32[]", "x.item()"}},
        .wall = "the host waits for the value"},
-      {.name = "getattr", .cls = OpClass::kView, .spellings = {function("builtins.getattr", "input, name")},
-       .meta = meta_getattr, .lower = lower_getattr, .cost = fixed_cost<25, 0>,
-       .examples = {{"x=f32[2,3]", "x.T"}, {"x=f32[2,3,4]", "x.mT"}, {"x=f32[2,3]", "x.shape"},
+      {.name = "getattr",
+       .cls = OpClass::kView,
+       .spellings = {function("builtins.getattr", "input, name")},
+       .meta = meta_getattr,
+       .lower = lower_getattr,
+       .cost = fixed_cost<25, 0>,
+       .examples = {{"x=f32[2,3]", "x.T"},
+                    {"x=f32[2,3,4]", "x.mT"},
+                    {"x=f32[2,3]", "x.shape"},
                     {"x=c64[2,3]", "x.real"}}},
-      {.name = "real", .cls = OpClass::kView, .spellings = {function("torch.real", "input")},
-       .meta = meta_part<false>, .cost = fixed_cost<30, 0>, .examples = {{"x=c64[2,3]", "torch.real(x)"}},
+      {.name = "real",
+       .cls = OpClass::kView,
+       .spellings = {function("torch.real", "input")},
+       .meta = meta_part<false>,
+       .cost = fixed_cost<30, 0>,
+       .examples = {{"x=c64[2,3]", "torch.real(x)"}},
        .wall = "complex numbers are not generated"},
-      {.name = "imag", .cls = OpClass::kView, .spellings = {function("torch.imag", "input")},
-       .meta = meta_part<true>, .cost = fixed_cost<30, 0>, .examples = {{"x=c64[2,3]", "torch.imag(x)"}},
+      {.name = "imag",
+       .cls = OpClass::kView,
+       .spellings = {function("torch.imag", "input")},
+       .meta = meta_part<true>,
+       .cost = fixed_cost<30, 0>,
+       .examples = {{"x=c64[2,3]", "torch.imag(x)"}},
        .wall = "complex numbers are not generated"},
   };
 }

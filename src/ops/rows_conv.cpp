@@ -41,7 +41,8 @@ Result<Conv> read_operands(const Call& call, size_t spatial) {
   }
   size_t rank = c.input->shape.size();
   if (rank != spatial + 1 && rank != spatial + 2)
-    return bad_argument(call, "input", fmt::format("a tensor of {} or {} dimensions", spatial + 1, spatial + 2));
+    return bad_argument(call, "input",
+                        fmt::format("a tensor of {} or {} dimensions", spatial + 1, spatial + 2));
   if (c.weight->shape.size() != spatial + 2)
     return bad_argument(call, "weight", fmt::format("a tensor of {} dimensions", spatial + 2));
   c.batched = rank == spatial + 2;
@@ -70,7 +71,8 @@ Result<Conv> read_conv(const Call& call) {
   bool named = call.arg("padding").kind() == Value::Kind::kString;
   if (named) {
     const std::string& mode = call.arg("padding").text();
-    if (mode != "same" && mode != "valid") return bad_argument(call, "padding", "integers, 'same' or 'valid'");
+    if (mode != "same" && mode != "valid")
+      return bad_argument(call, "padding", "integers, 'same' or 'valid'");
     for (size_t i = 0; mode == "same" && i < both.size(); ++i) both[i] = c.dilation[i] * (c.kernel[i] - 1);
     for (int64_t total : both) c.before.push_back(total / 2);
   } else {
@@ -95,7 +97,8 @@ Result<Conv> read_conv_transpose(const Call& call) {
   PN_TRY(c.before, spread_arg(call, "padding", kSpatial));
   PN_TRY(Shape extra, spread_arg(call, "output_padding", kSpatial));
   for (size_t i = 0; i < kSpatial; ++i) {
-    int64_t size = (c.in_size[i] - 1) * c.stride[i] - 2 * c.before[i] + c.dilation[i] * (c.kernel[i] - 1) + extra[i] + 1;
+    int64_t size =
+        (c.in_size[i] - 1) * c.stride[i] - 2 * c.before[i] + c.dilation[i] * (c.kernel[i] - 1) + extra[i] + 1;
     if (size <= 0) return bad_argument(call, "padding", "such that something is left of the result");
     c.out_size.push_back(size);
   }
@@ -104,11 +107,13 @@ Result<Conv> read_conv_transpose(const Call& call) {
 
 using ReadConv = Result<Conv> (*)(const Call&);
 
-// aten allocates the result in the memory format that an operand suggests before the library runs; in one dimension it
-// makes the operand contiguous first. Confirmed on all convolutions of the recorded samples (cuDNN 9, H200).
+// aten allocates the result in the memory format that an operand suggests before the library runs; in one
+// dimension it makes the operand contiguous first. Confirmed on all convolutions of the recorded samples
+// (cuDNN 9, H200).
 std::optional<Shape> result_strides(const Conv& c, const Shape& shape) {
   if (c.spatial == 1 || c.input->dtype == DType::kFloat64) return contiguous_strides(shape);
-  if (!c.batched) return c.input->is_contiguous() ? std::optional<Shape>(contiguous_strides(shape)) : std::nullopt;
+  if (!c.batched)
+    return c.input->is_contiguous() ? std::optional<Shape>(contiguous_strides(shape)) : std::nullopt;
   if (!c.input->stride || !c.weight->stride) return std::nullopt;
   bool last = suggests_channels_last(c.input->shape, *c.input->stride) ||
               suggests_channels_last(c.weight->shape, *c.weight->stride);
@@ -125,7 +130,8 @@ Result<Inferred> meta_conv(const Call& call) {
   return fresh(std::move(shape), c.input->dtype, std::move(stride));
 }
 
-// ATen's own depthwise kernel adds the bias before it rounds; the library's result is rounded, then the bias added.
+// ATen's own depthwise kernel adds the bias before it rounds; the library's result is rounded, then the bias
+// added.
 bool is_depthwise(const Conv& c) {
   return !c.transposed && c.batched && c.spatial >= 2 && c.groups == c.in_channels && c.groups > 1 &&
          c.out_channels % c.in_channels == 0;
@@ -146,7 +152,8 @@ ExprId source_position(Program& p, const Conv& c, size_t i, ExprId o, ExprId k, 
   ExprId shifted = p.call(Fn::kSub, {index_add(p, o, c.before[i]), tap});
   ExprId e = p.call(Fn::kFloorDiv, {shifted, p.integer(c.stride[i])});
   if (c.stride[i] > 1)
-    *inside = both_of(p, *inside, p.call(Fn::kEq, {p.call(Fn::kMod, {shifted, p.integer(c.stride[i])}), p.integer(0)}));
+    *inside = both_of(p, *inside,
+                      p.call(Fn::kEq, {p.call(Fn::kMod, {shifted, p.integer(c.stride[i])}), p.integer(0)}));
   *inside = both_of(p, *inside, p.call(Fn::kGe, {shifted, p.integer(0)}));
   *inside = both_of(p, *inside, p.call(Fn::kLt, {e, p.integer(c.in_size[i])}));
   return e;
@@ -216,8 +223,13 @@ OpCost cost_conv(const Call& call) {
 
 template <ReadConv kRead>
 OpRow conv_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kProduct, .spellings = std::move(spellings), .meta = meta_conv<kRead>,
-          .lower = lower_conv<kRead>, .cost = cost_conv<kRead>, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kProduct,
+          .spellings = std::move(spellings),
+          .meta = meta_conv<kRead>,
+          .lower = lower_conv<kRead>,
+          .cost = cost_conv<kRead>,
+          .examples = std::move(examples)};
 }
 
 constexpr std::string_view kConv = "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1";
@@ -228,9 +240,10 @@ constexpr std::string_view kTransposed =
 
 std::vector<OpRow> conv_rows() {
   return {
-      conv_row<read_conv<1>>("conv1d", {function("torch.conv1d", kConv)},
-                             {{"x=f32[2,4,9], w=f32[6,2,3], b=f32[6]", "torch.conv1d(x, w, b, (2,), (1,), (1,), 2)"},
-                              {"x=f32[2,4,9], w=f32[6,4,2]", "torch.conv1d(x, w, None, 1, 'same', 1, 1)"}}),
+      conv_row<read_conv<1>>(
+          "conv1d", {function("torch.conv1d", kConv)},
+          {{"x=f32[2,4,9], w=f32[6,2,3], b=f32[6]", "torch.conv1d(x, w, b, (2,), (1,), (1,), 2)"},
+           {"x=f32[2,4,9], w=f32[6,4,2]", "torch.conv1d(x, w, None, 1, 'same', 1, 1)"}}),
       conv_row<read_conv<2>>(
           "conv2d", {function("torch.conv2d", kConv)},
           {{"x=f32[2,4,6,5], w=f32[8,4,1,1], b=f32[8]", "torch.conv2d(x, w, b, (1, 1), (0, 0), (1, 1), 1)"},

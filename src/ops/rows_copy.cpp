@@ -7,8 +7,8 @@
 #include "ops/row_args.h"
 #include "ops/view_algebra.h"
 
-// Operators that put elements elsewhere: joins, rotations, repeats, rearrangements. Padding and what an index tensor
-// decides have files of their own.
+// Operators that put elements elsewhere: joins, rotations, repeats, rearrangements. Padding and what an index
+// tensor decides have files of their own.
 
 namespace passnet {
 
@@ -58,8 +58,10 @@ Result<Join> join_along(const Call& call, std::vector<TensorMeta> tensors, int64
     bool fits = shape.size() == out.shape.size();
     for (size_t d = 0; fits && d < shape.size(); ++d) fits = d == a || shape[d] == out.shape[d];
     if (!fits)
-      return bad_argument(call, "tensors", fmt::format("tensors that differ along axis {} alone, and ({}) is not one of "
-                                                       "them", axis, fmt::join(shape, ", ")));
+      return bad_argument(call, "tensors",
+                          fmt::format("tensors that differ along axis {} alone, and ({}) is not one of "
+                                      "them",
+                                      axis, fmt::join(shape, ", ")));
     out.shape[a] += shape[a];
   }
   out.dtype = joined_type(out.tensors);
@@ -74,8 +76,10 @@ std::optional<Shape> joined_strides(const Join& join) {
   for (size_t i = 0; i < join.tensors.size(); ++i) {
     const TensorMeta& tensor = join.tensors[i];
     if (join.skipped[i]) return plain;
-    if (!tensor.stride) unknown = true;
-    else if (!suggests_channels_last(tensor.shape, *tensor.stride)) return plain;
+    if (!tensor.stride)
+      unknown = true;
+    else if (!suggests_channels_last(tensor.shape, *tensor.stride))
+      return plain;
   }
   if (unknown) return std::nullopt;
   return channels_last_strides(join.shape);
@@ -173,7 +177,8 @@ Result<std::vector<ArrayId>> lower_join(LowerContext& ctx, const Call& call) {
   Program& p = ctx.program();
   std::vector<ExprId> at = identity(p, in.join.shape);
   size_t axis = static_cast<size_t>(in.join.axis);
-  // From the last segment backwards: select(i < end of segment 0, segment 0, select(i < end of segment 1, ...)).
+  // From the last segment backwards: select(i < end of segment 0, segment 0, select(i < end of segment 1,
+  // ...)).
   ExprId value = kNoExpr;
   int64_t end = in.join.shape[axis];
   for (size_t i = sources.size(); i-- > 0;) {
@@ -183,9 +188,8 @@ Result<std::vector<ArrayId>> lower_join(LowerContext& ctx, const Call& call) {
     std::vector<ExprId> inside = at;
     inside[axis] = index_add(p, at[axis], -start);
     ExprId element = p.cast(p.read(sources[i], in.views[i].map(p, inside)), in.join.dtype);
-    value = value == kNoExpr
-                ? element
-                : p.select(p.call(Fn::kLt, {at[axis], p.integer(end)}), element, value);
+    value =
+        value == kNoExpr ? element : p.select(p.call(Fn::kLt, {at[axis], p.integer(end)}), element, value);
     end = start;
   }
   if (value == kNoExpr) return no_lowering(call, "nothing is joined: all operands are empty");
@@ -200,7 +204,7 @@ Result<Inferred> contiguous_like_input(const Call& call) {
 }
 
 struct Roll {
-  Shape by;    // per axis of the rolled tensor
+  Shape by;  // per axis of the rolled tensor
   bool flat = false;
 };
 
@@ -247,7 +251,8 @@ Result<std::vector<ArrayId>> lower_roll(LowerContext& ctx, const Call& call) {
   PN_TRY(Roll roll, read_roll(call));
   return lower_gather(ctx, call, "input", [&](Program& p, std::span<const ExprId> at) {
     if (roll.flat)
-      return delinearize(p, input->shape, rolled(p, linearize(p, input->shape, at), roll.by[0], input->numel()));
+      return delinearize(p, input->shape,
+                         rolled(p, linearize(p, input->shape, at), roll.by[0], input->numel()));
     std::vector<ExprId> out;
     for (size_t i = 0; i < at.size(); ++i) out.push_back(rolled(p, at[i], roll.by[i], input->shape[i]));
     return out;
@@ -295,7 +300,8 @@ Result<Shape> repeats_of(const Call& call, const TensorMeta& input) {
   PN_TRY(Shape repeats, ints_arg(call, "repeats"));
   while (kTile && repeats.size() < input.shape.size()) repeats.insert(repeats.begin(), 1);
   if (repeats.size() < input.shape.size())
-    return bad_argument(call, "repeats", fmt::format("at least {} factors, one for each dimension", input.dim()));
+    return bad_argument(call, "repeats",
+                        fmt::format("at least {} factors, one for each dimension", input.dim()));
   for (int64_t r : repeats)
     if (r < 0) return bad_argument(call, "repeats", "at least 0");
   return repeats;
@@ -334,13 +340,14 @@ Result<Inferred> meta_repeat_interleave(const Call& call) {
   size_t a = static_cast<size_t>(axis);
   if (call.tensor("repeats")) {
     if (!output_size)
-      return bad_call(call, "ops.data_dependent_shape", "the size of the result is the sum of the tensor `repeats`",
-                      "`output_size=` tells it");
+      return bad_call(call, "ops.data_dependent_shape",
+                      "the size of the result is the sum of the tensor `repeats`", "`output_size=` tells it");
     shape[a] = *output_size;
     return fresh(std::move(shape), input->dtype);
   }
   PN_TRY(Shape repeats, ints_arg(call, "repeats"));
-  if (repeats.size() != 1 || repeats[0] < 0) return bad_argument(call, "repeats", "one integer of at least 0");
+  if (repeats.size() != 1 || repeats[0] < 0)
+    return bad_argument(call, "repeats", "one integer of at least 0");
   shape[a] *= repeats[0];
   return fresh(std::move(shape), input->dtype);
 }
@@ -378,8 +385,9 @@ Result<std::vector<ArrayId>> lower_triangle(LowerContext& ctx, const Call& call)
   ExprId shifted = index_add(p, at[at.size() - 2], diagonal);
   ExprId kept = p.call(kUpper ? Fn::kGe : Fn::kLe, {at.back(), shifted});
   ExprId element = p.read(source, at);
-  ExprId zero = is_floating(input.dtype) ? p.real(0, input.dtype)
-                : input.dtype == DType::kBool ? p.boolean(false) : p.integer(0, input.dtype);
+  ExprId zero = is_floating(input.dtype)      ? p.real(0, input.dtype)
+                : input.dtype == DType::kBool ? p.boolean(false)
+                                              : p.integer(0, input.dtype);
   return std::vector<ArrayId>{
       p.add_map(input.shape, input.dtype, p.select(kept, element, zero), label_of(call), call.node->id)};
 }
@@ -442,7 +450,8 @@ Result<std::vector<ArrayId>> lower_pixel_unshuffle(LowerContext& ctx, const Call
     size_t n = out.size();
     ExprId within = p.call(Fn::kMod, {at[n - 3], p.integer(r * r)});
     out[n - 3] = p.call(Fn::kFloorDiv, {at[n - 3], p.integer(r * r)});
-    out[n - 2] = p.call(Fn::kAdd, {index_mul(p, at[n - 2], r), p.call(Fn::kFloorDiv, {within, p.integer(r)})});
+    out[n - 2] =
+        p.call(Fn::kAdd, {index_mul(p, at[n - 2], r), p.call(Fn::kFloorDiv, {within, p.integer(r)})});
     out[n - 1] = p.call(Fn::kAdd, {index_mul(p, at[n - 1], r), p.call(Fn::kMod, {within, p.integer(r)})});
     return out;
   });
@@ -463,7 +472,8 @@ Result<std::vector<ArrayId>> lower_channel_shuffle(LowerContext& ctx, const Call
   return lower_gather(ctx, call, "input", [&](Program& p, std::span<const ExprId> at) {
     std::vector<ExprId> out(at.begin(), at.end());
     ExprId group = p.call(Fn::kMod, {at[1], p.integer(groups)});
-    out[1] = p.call(Fn::kAdd, {index_mul(p, group, per_group), p.call(Fn::kFloorDiv, {at[1], p.integer(groups)})});
+    out[1] =
+        p.call(Fn::kAdd, {index_mul(p, group, per_group), p.call(Fn::kFloorDiv, {at[1], p.integer(groups)})});
     return out;
   });
 }
@@ -473,23 +483,35 @@ constexpr std::string_view kJoinSignature = "tensors, dim|axis=0";
 std::vector<OpRow> join_rows() {
   auto row = [](std::string_view name, std::vector<Spelling> spellings, MetaFn meta, LowerFn lower,
                 std::vector<Example> examples) {
-    return OpRow{.name = name, .cls = OpClass::kCopy, .spellings = std::move(spellings), .meta = meta, .lower = lower,
-                 .cost = fixed_cost<123, 1>, .examples = std::move(examples)};
+    return OpRow{.name = name,
+                 .cls = OpClass::kCopy,
+                 .spellings = std::move(spellings),
+                 .meta = meta,
+                 .lower = lower,
+                 .cost = fixed_cost<123, 1>,
+                 .examples = std::move(examples)};
   };
   return {
-      row("cat", {function("torch.cat", kJoinSignature), function("torch.concat", kJoinSignature),
-                  function("torch.concatenate", kJoinSignature)},
+      row("cat",
+          {function("torch.cat", kJoinSignature), function("torch.concat", kJoinSignature),
+           function("torch.concatenate", kJoinSignature)},
           meta_join<join_cat>, lower_join<join_cat>,
-          {{"x=f32[2,3], y=f32[2,5]", "torch.cat((x, y), dim=-1)"}, {"x=f16[2,3], y=f32[4,3]", "torch.cat([x, y], 0)"},
-           {"x=f32[2,3,4,4], y=f32[2,5,4,4]", "torch.cat((x, y, x), dim=1)"}, {"x=f32[0], y=f32[2,3]", "torch.cat([x, y], 1)"},
-           {"x=i64[2], y=f32[3]", "torch.concat([x, y])"}, {"x=f32[2,3]", "torch.concatenate([x, x], axis=1)"}}),
+          {{"x=f32[2,3], y=f32[2,5]", "torch.cat((x, y), dim=-1)"},
+           {"x=f16[2,3], y=f32[4,3]", "torch.cat([x, y], 0)"},
+           {"x=f32[2,3,4,4], y=f32[2,5,4,4]", "torch.cat((x, y, x), dim=1)"},
+           {"x=f32[0], y=f32[2,3]", "torch.cat([x, y], 1)"},
+           {"x=i64[2], y=f32[3]", "torch.concat([x, y])"},
+           {"x=f32[2,3]", "torch.concatenate([x, x], axis=1)"}}),
       row("stack", {function("torch.stack", kJoinSignature)}, meta_stack, lower_join<join_stack>,
-          {{"x=f32[2,3], y=f32[2,3]", "torch.stack([x, y], dim=-1)"}, {"x=f32[2,3], y=f16[2,3]", "torch.stack((x, y), 0)"},
+          {{"x=f32[2,3], y=f32[2,3]", "torch.stack([x, y], dim=-1)"},
+           {"x=f32[2,3], y=f16[2,3]", "torch.stack((x, y), 0)"},
            {"x=f32[]", "torch.stack([x, x])"}}),
       row("hstack", {function("torch.hstack", "tensors")}, meta_join<join_hstack>, lower_join<join_hstack>,
-          {{"x=f32[2,3], y=f32[2,4]", "torch.hstack((x, y))"}, {"x=f32[3], y=f32[4]", "torch.hstack([x, y])"}}),
+          {{"x=f32[2,3], y=f32[2,4]", "torch.hstack((x, y))"},
+           {"x=f32[3], y=f32[4]", "torch.hstack([x, y])"}}),
       row("vstack", {function("torch.vstack", "tensors"), function("torch.row_stack", "tensors")},
-          meta_join<join_vstack>, lower_join<join_vstack>, {{"x=f32[3], y=f32[2,3]", "torch.vstack((x, y))"}}),
+          meta_join<join_vstack>, lower_join<join_vstack>,
+          {{"x=f32[3], y=f32[2,3]", "torch.vstack((x, y))"}}),
       row("dstack", {function("torch.dstack", "tensors")}, meta_join<join_dstack>, lower_join<join_dstack>,
           {{"x=f32[2,3], y=f32[2,3]", "torch.dstack((x, y))"}}),
       row("column_stack", {function("torch.column_stack", "tensors")}, meta_join<join_columns>,
@@ -500,23 +522,34 @@ std::vector<OpRow> join_rows() {
 std::vector<OpRow> rearranging_rows() {
   auto row = [](std::string_view name, std::vector<Spelling> spellings, MetaFn meta, LowerFn lower,
                 std::vector<Example> examples) {
-    return OpRow{.name = name, .cls = OpClass::kCopy, .spellings = std::move(spellings), .meta = meta, .lower = lower,
-                 .cost = fixed_cost<130, 1>, .examples = std::move(examples)};
+    return OpRow{.name = name,
+                 .cls = OpClass::kCopy,
+                 .spellings = std::move(spellings),
+                 .meta = meta,
+                 .lower = lower,
+                 .cost = fixed_cost<130, 1>,
+                 .examples = std::move(examples)};
   };
   return {
-      row("roll", {function("torch.roll", "input, shifts, dims=None"), method("roll", "input, shifts, dims=None")},
+      row("roll",
+          {function("torch.roll", "input, shifts, dims=None"), method("roll", "input, shifts, dims=None")},
           meta_roll, lower_roll,
-          {{"x=f32[1,8,6,2]", "torch.roll(x, shifts=(3, -2), dims=(1, 2))"}, {"x=f32[3,4]", "torch.roll(x, 5)"},
+          {{"x=f32[1,8,6,2]", "torch.roll(x, shifts=(3, -2), dims=(1, 2))"},
+           {"x=f32[3,4]", "torch.roll(x, 5)"},
            {"x=f32[3,4]", "x.t().roll(1, 0)"}}),
-      row("flip", {function("torch.flip", "input, dims"), method("flip", "input, dims...")}, meta_flip<flip_dims>,
-          lower_flip<flip_dims>, {{"x=f32[3,4]", "torch.flip(x, [1])"}, {"x=f32[3,4,2]", "x.flip(0, -1)"},
-                                  {"x=f32[3,4]", "x.t().flip(0)"}}),
+      row("flip", {function("torch.flip", "input, dims"), method("flip", "input, dims...")},
+          meta_flip<flip_dims>, lower_flip<flip_dims>,
+          {{"x=f32[3,4]", "torch.flip(x, [1])"},
+           {"x=f32[3,4,2]", "x.flip(0, -1)"},
+           {"x=f32[3,4]", "x.t().flip(0)"}}),
       row("fliplr", {function("torch.fliplr", "input"), method("fliplr", "input")}, meta_flip<flip_second>,
           lower_flip<flip_second>, {{"x=f32[3,4]", "torch.fliplr(x)"}}),
       row("flipud", {function("torch.flipud", "input"), method("flipud", "input")}, meta_flip<flip_first>,
           lower_flip<flip_first>, {{"x=f32[3,4]", "torch.flipud(x)"}}),
       row("repeat", {method("repeat", "input, repeats...")}, meta_repeat<false>, lower_repeat<false>,
-          {{"x=f32[2,3]", "x.repeat(2, 1, 3)"}, {"x=f32[2,3]", "x.repeat([1, 2])"}, {"x=f32[3]", "x.repeat(4)"}}),
+          {{"x=f32[2,3]", "x.repeat(2, 1, 3)"},
+           {"x=f32[2,3]", "x.repeat([1, 2])"},
+           {"x=f32[3]", "x.repeat(4)"}}),
       row("tile", {method("tile", "input, repeats|dims..."), function("torch.tile", "input, repeats|dims")},
           meta_repeat<true>, lower_repeat<true>,
           {{"x=f32[2,3]", "x.tile([2])"}, {"x=f32[3]", "torch.tile(x, (2, 2))"}}),
@@ -524,19 +557,24 @@ std::vector<OpRow> rearranging_rows() {
           {method("repeat_interleave", "input, repeats, dim=None, *, output_size=None"),
            function("torch.repeat_interleave", "input, repeats, dim=None, *, output_size=None")},
           meta_repeat_interleave, lower_repeat_interleave,
-          {{"x=f32[2,3]", "x.repeat_interleave(2, dim=1)"}, {"x=f32[2,3]", "torch.repeat_interleave(x, 3)"},
+          {{"x=f32[2,3]", "x.repeat_interleave(2, dim=1)"},
+           {"x=f32[2,3]", "torch.repeat_interleave(x, 3)"},
            {"x=f32[2,3]", "torch.repeat_interleave(x, repeats=2, dim=0)"}}),
-      row("tril", {function("torch.tril", "input, diagonal=0"), method("tril", "input, diagonal=0")}, meta_triangle,
-          lower_triangle<false>, {{"x=f32[4,5]", "torch.tril(x)"}, {"x=f32[2,4,5]", "x.tril(diagonal=-1)"},
-                                  {"x=bool[4,4]", "torch.tril(x)"}}),
-      row("triu", {function("torch.triu", "input, diagonal=0"), method("triu", "input, diagonal=0")}, meta_triangle,
-          lower_triangle<true>, {{"x=f32[4,5]", "torch.triu(x, diagonal=1)"}, {"x=i64[4,5]", "x.triu(-1)"}}),
+      row("tril", {function("torch.tril", "input, diagonal=0"), method("tril", "input, diagonal=0")},
+          meta_triangle, lower_triangle<false>,
+          {{"x=f32[4,5]", "torch.tril(x)"},
+           {"x=f32[2,4,5]", "x.tril(diagonal=-1)"},
+           {"x=bool[4,4]", "torch.tril(x)"}}),
+      row("triu", {function("torch.triu", "input, diagonal=0"), method("triu", "input, diagonal=0")},
+          meta_triangle, lower_triangle<true>,
+          {{"x=f32[4,5]", "torch.triu(x, diagonal=1)"}, {"x=i64[4,5]", "x.triu(-1)"}}),
       row("pixel_shuffle", {function("torch.pixel_shuffle", "input, upscale_factor")}, meta_pixel_shuffle,
           lower_pixel_shuffle, {{"x=f32[2,8,3,5]", "torch.pixel_shuffle(x, 2)"}}),
-      row("pixel_unshuffle", {function("torch.pixel_unshuffle", "input, downscale_factor")}, meta_pixel_unshuffle,
-          lower_pixel_unshuffle, {{"x=f32[2,2,6,4]", "torch.pixel_unshuffle(x, 2)"}}),
+      row("pixel_unshuffle", {function("torch.pixel_unshuffle", "input, downscale_factor")},
+          meta_pixel_unshuffle, lower_pixel_unshuffle, {{"x=f32[2,2,6,4]", "torch.pixel_unshuffle(x, 2)"}}),
       row("channel_shuffle",
-          {function("torch.channel_shuffle", "input, groups"), function("torch.native_channel_shuffle", "input, groups")},
+          {function("torch.channel_shuffle", "input, groups"),
+           function("torch.native_channel_shuffle", "input, groups")},
           meta_channel_shuffle, lower_channel_shuffle, {{"x=f32[2,6,3,5]", "torch.channel_shuffle(x, 3)"}}),
   };
 }

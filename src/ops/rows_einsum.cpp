@@ -12,11 +12,12 @@ namespace passnet {
 namespace {
 
 using Shape = std::vector<int64_t>;
-using Labels = std::vector<int>;  // letters as themselves; axes under an ellipsis as negative numbers, -1 the last
+using Labels =
+    std::vector<int>;  // letters as themselves; axes under an ellipsis as negative numbers, -1 the last
 
 struct Einsum {
   std::vector<TensorMeta> operands;
-  std::vector<Labels> labels;    // of each operand's axes
+  std::vector<Labels> labels;  // of each operand's axes
   Labels result;
   Labels summed;
   std::map<int, int64_t> sizes;
@@ -68,7 +69,8 @@ Result<Einsum> read_einsum(const Call& call) {
     start = comma + 1;
   }
   if (terms.size() != e.operands.size())
-    return bad_argument(call, "equation", fmt::format("one with {} terms, as there are operands", e.operands.size()));
+    return bad_argument(call, "equation",
+                        fmt::format("one with {} terms, as there are operands", e.operands.size()));
   std::map<int, int> count;
   for (size_t i = 0; i < terms.size(); ++i) {
     PN_TRY(Labels labels, read_labels(call, terms[i], e.operands[i].dim(), &ellipsis_rank));
@@ -92,7 +94,8 @@ Result<Einsum> read_einsum(const Call& call) {
   for (auto [label, size] : e.sizes)
     if (std::find(e.result.begin(), e.result.end(), label) == e.result.end()) e.summed.push_back(label);
   for (int label : e.result)
-    if (!e.sizes.count(label)) return bad_argument(call, "equation", "one whose result has labels of the operands only");
+    if (!e.sizes.count(label))
+      return bad_argument(call, "equation", "one whose result has labels of the operands only");
   return e;
 }
 
@@ -108,8 +111,8 @@ bool has_repeats(const Labels& labels) {
   return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
 }
 
-// Two operands go through one bmm: (shared, left only, summed) x (shared, summed, right only), whose contiguous result
-// is permuted into the equation's order. None where aten multiplies instead.
+// Two operands go through one bmm: (shared, left only, summed) x (shared, summed, right only), whose
+// contiguous result is permuted into the equation's order. None where aten multiplies instead.
 std::optional<Shape> pair_strides(const Einsum& e) {
   if (e.operands.size() != 2 || has_repeats(e.labels[0]) || has_repeats(e.labels[1])) return std::nullopt;
   auto size_in = [&](size_t operand, int label) {
@@ -180,7 +183,8 @@ Result<std::vector<ArrayId>> lower_einsum(LowerContext& ctx, const Call& call) {
   std::vector<ExprId> at = identity(p, shape);
   std::map<int, ExprId> index;
   for (size_t i = 0; i < e.result.size(); ++i) index[e.result[i]] = at[i];
-  for (size_t i = 0; i < e.summed.size(); ++i) index[e.summed[i]] = p.reduce_index(static_cast<int>(i), extents[i]);
+  for (size_t i = 0; i < e.summed.size(); ++i)
+    index[e.summed[i]] = p.reduce_index(static_cast<int>(i), extents[i]);
   E term{};
   for (size_t i = 0; i < arrays.size(); ++i) {
     std::vector<ExprId> in;
@@ -197,7 +201,8 @@ Result<std::vector<ArrayId>> lower_einsum(LowerContext& ctx, const Call& call) {
   }
   if (sum == dtype) return std::vector<ArrayId>{out};
   return std::vector<ArrayId>{add_epilogue(
-      p, out, dtype, [&](E v, std::span<const ExprId>) { return v.cast(dtype); }, label_of(call), call.node->id)};
+      p, out, dtype, [&](E v, std::span<const ExprId>) { return v.cast(dtype); }, label_of(call),
+      call.node->id)};
 }
 
 OpCost cost_einsum(const Call& call) {
@@ -212,16 +217,20 @@ OpCost cost_einsum(const Call& call) {
 
 std::vector<OpRow> einsum_rows() {
   return {
-      {.name = "einsum", .cls = OpClass::kProduct,
+      {.name = "einsum",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.einsum", "equation, operands..."),
                      function("torch.functional.einsum", "equation, operands...")},
-       .meta = meta_einsum, .lower = lower_einsum, .cost = cost_einsum,
+       .meta = meta_einsum,
+       .lower = lower_einsum,
+       .cost = cost_einsum,
        .examples = {{"x=f32[2,3,4,5], y=f32[3,6,5]", "torch.functional.einsum('bhwc,hkc->bhwk', x, y)"},
                     {"x=f32[2,3,4,5], y=f32[4,6,5]", "torch.functional.einsum('bhwc,wkc->bhwk', x, y)"},
                     {"x=f32[2,3,4], y=f32[2,4,5]", "torch.einsum('bij,bjk->bik', [x, y])"},
                     {"x=f32[3,2,4], y=f32[5,2,4]", "torch.einsum('ibh,jbh->bij', x, y)"},
                     {"x=f32[2,3,4], y=f32[2,3,5]", "torch.einsum('...nd,...ng->...gd', x, y)"},
-                    {"x=f32[2,3]", "torch.einsum('ij->ji', x)"}, {"x=f32[2,3]", "torch.einsum('ij->i', x)"}}},
+                    {"x=f32[2,3]", "torch.einsum('ij->ji', x)"},
+                    {"x=f32[2,3]", "torch.einsum('ij->i', x)"}}},
   };
 }
 

@@ -87,7 +87,8 @@ struct Sequence {
   bool integral = true;  // all arguments are integers
 };
 
-// arange(end), arange(start, end), arange(start, end, step): the first parameter's meaning depends on the count.
+// arange(end), arange(start, end), arange(start, end, step): the first parameter's meaning depends on the
+// count.
 Result<Sequence> read_arange(const Call& call) {
   Sequence out;
   auto number = [&](std::string_view name, double* v) -> Status {
@@ -129,7 +130,8 @@ Result<std::vector<ArrayId>> lower_arange(LowerContext& ctx, const Call& call) {
   } else if (is_floating(out.dtype)) {
     // start + step * i in the type of the accumulation, which aten's kernel contracts into one rounding.
     DType wide = opmath(out.dtype);
-    value = p.cast(p.call(Fn::kFma, {p.real(s.step, wide), p.cast(i, wide), p.real(s.start, wide)}), out.dtype);
+    value =
+        p.cast(p.call(Fn::kFma, {p.real(s.step, wide), p.cast(i, wide), p.real(s.start, wide)}), out.dtype);
   } else {
     return no_lowering(call, "an integer sequence with fractional steps");
   }
@@ -156,7 +158,8 @@ Result<std::vector<ArrayId>> lower_linspace(LowerContext& ctx, const Call& call)
   float first = static_cast<float>(start), last = static_cast<float>(end);
   float step = (last - first) / static_cast<float>(steps - 1);
   auto fma = [&](float factor, ExprId by, float term) {
-    return p.call(Fn::kFma, {p.real(factor, DType::kFloat32), p.cast(by, DType::kFloat32), p.real(term, DType::kFloat32)});
+    return p.call(Fn::kFma, {p.real(factor, DType::kFloat32), p.cast(by, DType::kFloat32),
+                             p.real(term, DType::kFloat32)});
   };
   ExprId from_end = fma(-step, p.call(Fn::kSub, {p.integer(steps - 1), i}), last);
   ExprId value = p.select(p.call(Fn::kLt, {i, p.integer(steps / 2)}), fma(step, i, first), from_end);
@@ -176,7 +179,8 @@ Result<std::vector<ArrayId>> lower_eye(LowerContext& ctx, const Call& call) {
   if (is_complex(out.dtype)) return no_lowering(call, "complex numbers are not generated");
   Program& p = ctx.program();
   std::vector<ExprId> at = identity(p, out.shape);
-  ExprId value = p.select(p.call(Fn::kEq, {at[0], at[1]}), constant_of(p, 1, out.dtype).id, constant_of(p, 0, out.dtype).id);
+  ExprId value = p.select(p.call(Fn::kEq, {at[0], at[1]}), constant_of(p, 1, out.dtype).id,
+                          constant_of(p, 0, out.dtype).id);
   return std::vector<ArrayId>{p.add_map(out.shape, out.dtype, value, label_of(call), call.node->id)};
 }
 
@@ -204,7 +208,8 @@ Status measure(const Call& call, const Value& raw, size_t depth, Shape& shape, D
   if (v.is_sequence()) {
     int64_t size = static_cast<int64_t>(v.items().size());
     if (shape.size() == depth) shape.push_back(size);
-    if (shape.size() < depth || shape[depth] != size) return bad_argument(call, "data", "lists of equal lengths");
+    if (shape.size() < depth || shape[depth] != size)
+      return bad_argument(call, "data", "lists of equal lengths");
     for (const Value& item : v.items()) PN_CHECK_OK(measure(call, item, depth + 1, shape, dtype, any));
     return ok_status();
   }
@@ -257,7 +262,8 @@ Result<std::vector<ArrayId>> lower_tensor(LowerContext& ctx, const Call& call) {
     Value item = known_value(call, call.arg("data").items()[at]);
     if (!item.is_number()) return no_lowering(call, "the list holds values of the run");
     ExprId e = constant_of(p, item.as_double(), out.dtype).id;
-    value = value == kNoExpr ? e : p.select(p.call(Fn::kEq, {i, p.integer(static_cast<int64_t>(at))}), e, value);
+    value =
+        value == kNoExpr ? e : p.select(p.call(Fn::kEq, {i, p.integer(static_cast<int64_t>(at))}), e, value);
   }
   return std::vector<ArrayId>{p.add_map(out.shape, out.dtype, value, label_of(call), call.node->id)};
 }
@@ -295,14 +301,26 @@ Result<Inferred> meta_same_shape(const Call& call) {
 
 OpRow factory_row(std::string_view name, std::vector<Spelling> spellings, MetaFn meta, LowerFn lower,
                   std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kFactory, .spellings = std::move(spellings), .meta = meta, .lower = lower,
-          .cost = fixed_cost<80, 1>, .examples = std::move(examples),
-          .wall = lower ? std::string_view() : std::string_view("its contents are not a formula of the index")};
+  return {
+      .name = name,
+      .cls = OpClass::kFactory,
+      .spellings = std::move(spellings),
+      .meta = meta,
+      .lower = lower,
+      .cost = fixed_cost<80, 1>,
+      .examples = std::move(examples),
+      .wall = lower ? std::string_view() : std::string_view("its contents are not a formula of the index")};
 }
 
-OpRow random_row(std::string_view name, std::vector<Spelling> spellings, MetaFn meta, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kRandom, .spellings = std::move(spellings), .meta = meta,
-          .cost = fixed_cost<120, 1>, .examples = std::move(examples), .wall = kDraws};
+OpRow random_row(std::string_view name, std::vector<Spelling> spellings, MetaFn meta,
+                 std::vector<Example> examples) {
+  return {.name = name,
+          .cls = OpClass::kRandom,
+          .spellings = std::move(spellings),
+          .meta = meta,
+          .cost = fixed_cost<120, 1>,
+          .examples = std::move(examples),
+          .wall = kDraws};
 }
 
 #define PN_OPTIONS_ "dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False"
@@ -319,69 +337,90 @@ std::vector<OpRow> factory_rows() {
                   {function("torch.arange", "start, end=None, step=1, *, out=None, " PN_OPTIONS_),
                    function("torch.arange", "end, *, out=None, " PN_OPTIONS_)},
                   meta_arange, lower_arange,
-                  {{"", "torch.arange(5)"}, {"", "torch.arange(2, 9, 3)"}, {"", "torch.arange(0.0, 2.0, 0.5)"},
-                   {"", "torch.arange(3, dtype=torch.float32)"}, {"", "torch.arange(end=4)"},
-                   {"", "torch.arange(0, 7, dtype=torch.int32)"}, {"", "torch.arange(6, 0, -2)"}}),
+                  {{"", "torch.arange(5)"},
+                   {"", "torch.arange(2, 9, 3)"},
+                   {"", "torch.arange(0.0, 2.0, 0.5)"},
+                   {"", "torch.arange(3, dtype=torch.float32)"},
+                   {"", "torch.arange(end=4)"},
+                   {"", "torch.arange(0, 7, dtype=torch.int32)"},
+                   {"", "torch.arange(6, 0, -2)"}}),
       factory_row("zeros", {function("torch.zeros", kSized)}, meta_sized, lower_constant<0>,
-                  {{"", "torch.zeros((2, 3))"}, {"", "torch.zeros(size=(2,), dtype=torch.int64)"}, {"", "torch.zeros(2, 3)"}}),
+                  {{"", "torch.zeros((2, 3))"},
+                   {"", "torch.zeros(size=(2,), dtype=torch.int64)"},
+                   {"", "torch.zeros(2, 3)"}}),
       factory_row("ones", {function("torch.ones", kSized)}, meta_sized, lower_constant<1>,
                   {{"", "torch.ones(3)"}, {"", "torch.ones((2, 3), dtype=torch.bool)"}}),
       factory_row("empty", {function("torch.empty", kSized)}, meta_sized, nullptr,
                   {{"", "torch.empty([2, 3])"}, {"", "torch.empty((2,), dtype=torch.float16)"}}),
-      factory_row("full", {function("torch.full", "size, fill_value, *, out=None, names=None, " PN_OPTIONS_)}, meta_full,
-                  lower_full,
-                  {{"", "torch.full((2, 3), 1.5)"}, {"", "torch.full((2,), fill_value=-1, dtype=torch.float16)"},
+      factory_row("full", {function("torch.full", "size, fill_value, *, out=None, names=None, " PN_OPTIONS_)},
+                  meta_full, lower_full,
+                  {{"", "torch.full((2, 3), 1.5)"},
+                   {"", "torch.full((2,), fill_value=-1, dtype=torch.float16)"},
                    {"", "torch.full((), True)"}}),
       factory_row("new_zeros", {method("new_zeros", kNew)}, meta_new, lower_constant<0>,
                   {{"x=f16[2]", "x.new_zeros((2, 3))"}, {"x=f16[2]", "x.new_zeros(4, dtype=torch.int64)"}}),
       factory_row("new_ones", {method("new_ones", kNew)}, meta_new, lower_constant<1>,
                   {{"x=f16[2]", "x.new_ones((), dtype=torch.bool)"}, {"x=f16[2]", "x.new_ones(3)"}}),
-      factory_row("new_empty", {method("new_empty", kNew)}, meta_new, nullptr, {{"x=f16[2]", "x.new_empty((2, 3))"}}),
-      factory_row("new_full", {method("new_full", "input, size, fill_value, *, " PN_OPTIONS_)}, meta_new, lower_full,
-                  {{"x=f16[2]", "x.new_full((2, 3), 2.5)"}}),
+      factory_row("new_empty", {method("new_empty", kNew)}, meta_new, nullptr,
+                  {{"x=f16[2]", "x.new_empty((2, 3))"}}),
+      factory_row("new_full", {method("new_full", "input, size, fill_value, *, " PN_OPTIONS_)}, meta_new,
+                  lower_full, {{"x=f16[2]", "x.new_full((2, 3), 2.5)"}}),
       factory_row("new_tensor", {method("new_tensor", "input, data, *, " PN_OPTIONS_)}, meta_tensor, nullptr,
                   {{"x=i64[2]", "x.new_tensor([1, 2])"}}),
       factory_row("zeros_like", {function("torch.zeros_like", kLike)}, meta_like, lower_constant<0>,
-                  {{"x=f32[2,3]", "torch.zeros_like(x)"}, {"x=f32[2,3]", "torch.zeros_like(x.t(), dtype=torch.int32)"}}),
+                  {{"x=f32[2,3]", "torch.zeros_like(x)"},
+                   {"x=f32[2,3]", "torch.zeros_like(x.t(), dtype=torch.int32)"}}),
       factory_row("ones_like", {function("torch.ones_like", kLike)}, meta_like, lower_constant<1>,
                   {{"x=f32[2,3]", "torch.ones_like(x, dtype=torch.bool)"}}),
       factory_row("empty_like", {function("torch.empty_like", kLike)}, meta_like, nullptr,
                   {{"x=f32[2,3]", "torch.empty_like(x.t())"}}),
-      factory_row("full_like", {function("torch.full_like", "input, fill_value, *, memory_format=None, " PN_OPTIONS_)},
+      factory_row("full_like",
+                  {function("torch.full_like", "input, fill_value, *, memory_format=None, " PN_OPTIONS_)},
                   meta_like, lower_full, {{"x=f32[2,3]", "torch.full_like(x, 7)"}}),
       factory_row("eye", {function("torch.eye", "n, m=None, *, out=None, " PN_OPTIONS_)}, meta_eye, lower_eye,
                   {{"", "torch.eye(3)"}, {"", "torch.eye(2, 4, dtype=torch.int64)"}}),
-      factory_row("linspace", {function("torch.linspace", "start, end, steps, *, out=None, " PN_OPTIONS_)}, meta_linspace,
-                  lower_linspace,
-                  {{"", "torch.linspace(-1.0, 1.0, 7)"}, {"", "torch.linspace(0, 5, steps=4)"},
+      factory_row("linspace", {function("torch.linspace", "start, end, steps, *, out=None, " PN_OPTIONS_)},
+                  meta_linspace, lower_linspace,
+                  {{"", "torch.linspace(-1.0, 1.0, 7)"},
+                   {"", "torch.linspace(0, 5, steps=4)"},
                    {"", "torch.linspace(0.5, 1.0, 1, dtype=torch.float32)"}}),
       factory_row("tril_indices", {function("torch.tril_indices", "row, col, offset=0, *, " PN_OPTIONS_)},
                   meta_triangle_indices<false>, nullptr, {{"", "torch.tril_indices(3, 4, -1)"}}),
       factory_row("triu_indices", {function("torch.triu_indices", "row, col, offset=0, *, " PN_OPTIONS_)},
                   meta_triangle_indices<true>, nullptr, {{"", "torch.triu_indices(3, 4, 1)"}}),
       factory_row("tensor", {function("torch.tensor", "data, *, " PN_OPTIONS_)}, meta_tensor, lower_tensor,
-                  {{"", "torch.tensor(1.0, dtype=torch.float32)"}, {"", "torch.tensor([1, 2, 3])"},
-                   {"", "torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float16)"}, {"", "torch.tensor(True)"}}),
-      factory_row("as_tensor", {function("torch.as_tensor", "data, dtype=None, device=None, *, copy=None, requires_grad=False"),
-                                function("torch.asarray", "data, *, dtype=None, device=None, copy=None, requires_grad=False")},
-                  meta_tensor, lower_tensor, {{"", "torch.as_tensor([1, 2], dtype=torch.int32)"}}),
-      factory_row("scalar_tensor", {function("torch.scalar_tensor", "s, *, " PN_OPTIONS_)}, meta_scalar_tensor,
-                  lower_scalar_tensor, {{"", "torch.scalar_tensor(2.5)"}}),
-      random_row("rand", {function("torch.rand", kRandomSized), function("torch.randn", kRandomSized)}, meta_sized,
-                 {{"", "torch.rand((2, 3))"}, {"", "torch.rand([])"}, {"", "torch.randn(2, 3)"}}),
-      random_row("rand_like", {function("torch.rand_like", kLike), function("torch.randn_like", kLike)}, meta_like,
-                 {{"x=f32[2,3]", "torch.rand_like(x)"}}),
-      random_row("randint_like", {function("torch.randint_like", "input, low, high=None, *, memory_format=None, " PN_OPTIONS_)},
-                 meta_like, {{"x=f32[2,3]", "torch.randint_like(x, 5)"}}),
-      random_row("randint",
-                 {function("torch.randint", "low, high=None, size=None, *, generator=None, out=None, " PN_OPTIONS_)},
-                 meta_randint, {{"", "torch.randint(5, (2, 3))"}, {"", "torch.randint(0, 5, (2,))"},
-                                {"", "torch.randint(low=0, high=5, size=(2,))"}}),
-      random_row("randperm", {function("torch.randperm", "n, *, generator=None, out=None, " PN_OPTIONS_)}, meta_randperm,
-                 {{"", "torch.randperm(5)"}}),
-      random_row("bernoulli", {function("torch.bernoulli", "input, p=None, *, generator=None, out=None"),
-                               method("bernoulli", "input, p=None, *, generator=None"),
-                               in_place(method("bernoulli_", "input, p=0.5, *, generator=None"))},
+                  {{"", "torch.tensor(1.0, dtype=torch.float32)"},
+                   {"", "torch.tensor([1, 2, 3])"},
+                   {"", "torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float16)"},
+                   {"", "torch.tensor(True)"}}),
+      factory_row(
+          "as_tensor",
+          {function("torch.as_tensor", "data, dtype=None, device=None, *, copy=None, requires_grad=False"),
+           function("torch.asarray", "data, *, dtype=None, device=None, copy=None, requires_grad=False")},
+          meta_tensor, lower_tensor, {{"", "torch.as_tensor([1, 2], dtype=torch.int32)"}}),
+      factory_row("scalar_tensor", {function("torch.scalar_tensor", "s, *, " PN_OPTIONS_)},
+                  meta_scalar_tensor, lower_scalar_tensor, {{"", "torch.scalar_tensor(2.5)"}}),
+      random_row("rand", {function("torch.rand", kRandomSized), function("torch.randn", kRandomSized)},
+                 meta_sized, {{"", "torch.rand((2, 3))"}, {"", "torch.rand([])"}, {"", "torch.randn(2, 3)"}}),
+      random_row("rand_like", {function("torch.rand_like", kLike), function("torch.randn_like", kLike)},
+                 meta_like, {{"x=f32[2,3]", "torch.rand_like(x)"}}),
+      random_row(
+          "randint_like",
+          {function("torch.randint_like", "input, low, high=None, *, memory_format=None, " PN_OPTIONS_)},
+          meta_like, {{"x=f32[2,3]", "torch.randint_like(x, 5)"}}),
+      random_row(
+          "randint",
+          {function("torch.randint", "low, high=None, size=None, *, generator=None, out=None, " PN_OPTIONS_)},
+          meta_randint,
+          {{"", "torch.randint(5, (2, 3))"},
+           {"", "torch.randint(0, 5, (2,))"},
+           {"", "torch.randint(low=0, high=5, size=(2,))"}}),
+      random_row("randperm", {function("torch.randperm", "n, *, generator=None, out=None, " PN_OPTIONS_)},
+                 meta_randperm, {{"", "torch.randperm(5)"}}),
+      random_row("bernoulli",
+                 {function("torch.bernoulli", "input, p=None, *, generator=None, out=None"),
+                  method("bernoulli", "input, p=None, *, generator=None"),
+                  in_place(method("bernoulli_", "input, p=0.5, *, generator=None"))},
                  meta_same_shape, {{"x=f32[2,3]", "x.bernoulli_(0.5)"}}),
       random_row("uniform_", {in_place(method("uniform_", "input, low|from=0.0, to=1.0, *, generator=None"))},
                  meta_same_shape, {{"x=f32[2,3]", "x.uniform_(0.0, 2.0)"}}),

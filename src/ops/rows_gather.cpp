@@ -6,8 +6,8 @@
 #include "ops/row_args.h"
 #include "ops/view_algebra.h"
 
-// Rows in which an index tensor decides what is read. Eager stops at an index outside its range (a device assertion), so
-// the lowerings read without a check.
+// Rows in which an index tensor decides what is read. Eager stops at an index outside its range (a device
+// assertion), so the lowerings read without a check.
 
 namespace passnet {
 
@@ -31,7 +31,8 @@ Result<Inferred> meta_gather(const Call& call) {
   PN_TRY(const TensorMeta* index, index_arg(call, "index"));
   PN_CHECK_OK(axis_arg(call, "dim", input->dim()));
   if (std::max(input->dim(), 1) != std::max(index->dim(), 1))
-    return bad_argument(call, "index", fmt::format("a tensor of {} dimensions, as `input` has", input->dim()));
+    return bad_argument(call, "index",
+                        fmt::format("a tensor of {} dimensions, as `input` has", input->dim()));
   return fresh(index->shape, input->dtype);
 }
 
@@ -95,7 +96,8 @@ Result<std::vector<ArrayId>> lower_take_along(LowerContext& ctx, const Call& cal
     Shape shape = {call.tensor("indices")->numel()};
     std::vector<ExprId> at = identity(p, shape);
     std::vector<ExprId> in_index = delinearize(p, call.tensor("indices")->shape, at[0]);
-    ExprId value = p.read(source, delinearize(p, call.tensor("input")->shape, read_index(p, indices, in_index)));
+    ExprId value =
+        p.read(source, delinearize(p, call.tensor("input")->shape, read_index(p, indices, in_index)));
     return std::vector<ArrayId>{p.add_map(shape, dtype, value, label_of(call), call.node->id)};
   }
   PN_TRY(Along along, read_take_along(call));
@@ -132,7 +134,8 @@ Result<std::vector<ArrayId>> lower_index_select(LowerContext& ctx, const Call& c
   });
 }
 
-// embedding(input, weight): rows of `weight`, one for each index. padding_idx and scale_grad_by_freq concern gradients.
+// embedding(input, weight): rows of `weight`, one for each index. padding_idx and scale_grad_by_freq concern
+// gradients.
 Result<Inferred> meta_embedding(const Call& call) {
   PN_TRY(const TensorMeta* index, index_arg(call, "input"));
   PN_TRY(const TensorMeta* weight, tensor_arg(call, "weight"));
@@ -215,57 +218,95 @@ Result<Inferred> refuse_data_dependent(const Call& call) {
 }
 
 OpRow unsized_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kOther, .spellings = std::move(spellings), .meta = refuse_data_dependent,
-          .cost = fixed_cost<500, 3>, .examples = std::move(examples), .wall = "the size of the result depends on the values"};
+  return {.name = name,
+          .cls = OpClass::kOther,
+          .spellings = std::move(spellings),
+          .meta = refuse_data_dependent,
+          .cost = fixed_cost<500, 3>,
+          .examples = std::move(examples),
+          .wall = "the size of the result depends on the values"};
 }
 
-constexpr std::string_view kUnique = "input, sorted=True, return_inverse=False, return_counts=False, dim=None";
+constexpr std::string_view kUnique =
+    "input, sorted=True, return_inverse=False, return_counts=False, dim=None";
 
 }  // namespace
 
 std::vector<OpRow> gather_rows() {
   return {
-      {.name = "gather", .cls = OpClass::kCopy,
+      {.name = "gather",
+       .cls = OpClass::kCopy,
        .spellings = {function("torch.gather", "input, dim, index, *, sparse_grad=False"),
                      method("gather", "input, dim, index, *, sparse_grad=False")},
-       .meta = meta_gather, .lower = lower_gather_along, .cost = fixed_cost<120, 1>,
-       .examples = {{"x=f32[4,5], i=i64[4,2]", "torch.gather(x, 1, i)"}, {"x=f32[4,5], i=i64[2,5]", "x.gather(dim=0, index=i)"}}},
-      {.name = "take_along_dim", .cls = OpClass::kCopy,
+       .meta = meta_gather,
+       .lower = lower_gather_along,
+       .cost = fixed_cost<120, 1>,
+       .examples = {{"x=f32[4,5], i=i64[4,2]", "torch.gather(x, 1, i)"},
+                    {"x=f32[4,5], i=i64[2,5]", "x.gather(dim=0, index=i)"}}},
+      {.name = "take_along_dim",
+       .cls = OpClass::kCopy,
        .spellings = {function("torch.take_along_dim", "input, indices, dim=None"),
                      method("take_along_dim", "input, indices, dim=None")},
-       .meta = meta_take_along, .lower = lower_take_along, .cost = fixed_cost<180, 1>,
-       .examples = {{"x=f32[4,5], i=i64[1,2]", "torch.take_along_dim(x, i, dim=1)"}, {"x=f32[4,5], i=i64[3]", "torch.take_along_dim(x, i)"}}},
-      {.name = "index_select", .cls = OpClass::kCopy,
-       .spellings = {function("torch.index_select", "input, dim, index"), method("index_select", "input, dim, index")},
-       .meta = meta_index_select, .lower = lower_index_select, .cost = fixed_cost<150, 1>,
-       .examples = {{"x=f32[4,5], i=i64[3]", "torch.index_select(x, 0, i)"}, {"x=f32[2,4,5], i=i32[3]", "x.index_select(-1, i)"}}},
-      {.name = "embedding", .cls = OpClass::kCopy,
-       .spellings = {function("torch.nn.functional.embedding",
-                              "input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, "
-                              "sparse=False"),
-                     function("torch.embedding", "weight, input|indices, padding_idx=-1, scale_grad_by_freq=False, "
-                                                 "sparse=False")},
-       .meta = meta_embedding, .lower = lower_embedding, .cost = fixed_cost<220, 1>,
-       .examples = {{"i=i64[2,3], w=f32[10,4]", "torch.nn.functional.embedding(i, w, 1, None, 2.0, False, False)"},
+       .meta = meta_take_along,
+       .lower = lower_take_along,
+       .cost = fixed_cost<180, 1>,
+       .examples = {{"x=f32[4,5], i=i64[1,2]", "torch.take_along_dim(x, i, dim=1)"},
+                    {"x=f32[4,5], i=i64[3]", "torch.take_along_dim(x, i)"}}},
+      {.name = "index_select",
+       .cls = OpClass::kCopy,
+       .spellings = {function("torch.index_select", "input, dim, index"),
+                     method("index_select", "input, dim, index")},
+       .meta = meta_index_select,
+       .lower = lower_index_select,
+       .cost = fixed_cost<150, 1>,
+       .examples = {{"x=f32[4,5], i=i64[3]", "torch.index_select(x, 0, i)"},
+                    {"x=f32[2,4,5], i=i32[3]", "x.index_select(-1, i)"}}},
+      {.name = "embedding",
+       .cls = OpClass::kCopy,
+       .spellings =
+           {function(
+                "torch.nn.functional.embedding",
+                "input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, "
+                "sparse=False"),
+            function("torch.embedding",
+                     "weight, input|indices, padding_idx=-1, scale_grad_by_freq=False, "
+                     "sparse=False")},
+       .meta = meta_embedding,
+       .lower = lower_embedding,
+       .cost = fixed_cost<220, 1>,
+       .examples = {{"i=i64[2,3], w=f32[10,4]",
+                     "torch.nn.functional.embedding(i, w, 1, None, 2.0, False, False)"},
                     {"i=i32[2,3], w=f16[10,4]", "torch.nn.functional.embedding(i, w, padding_idx=-1)"},
                     {"i=i64[], w=f32[10,4]", "torch.nn.functional.embedding(i, w)"}}},
-      {.name = "one_hot", .cls = OpClass::kCopy,
+      {.name = "one_hot",
+       .cls = OpClass::kCopy,
        .spellings = {function("torch.nn.functional.one_hot", "input, num_classes=-1"),
                      function("torch._C._nn.one_hot", "input, num_classes=-1")},
-       .meta = meta_one_hot, .lower = lower_one_hot, .cost = fixed_cost<400, 2>,
+       .meta = meta_one_hot,
+       .lower = lower_one_hot,
+       .cost = fixed_cost<400, 2>,
        .examples = {{"i=i64[2,3]", "torch.nn.functional.one_hot(i, num_classes=12)"}}},
-      {.name = "diag", .cls = OpClass::kCopy,
+      {.name = "diag",
+       .cls = OpClass::kCopy,
        .spellings = {function("torch.diag", "input, diagonal=0"), method("diag", "input, diagonal=0")},
-       .meta = meta_diag, .lower = lower_diag, .cost = fixed_cost<120, 1>,
-       .examples = {{"x=f32[3]", "torch.diag(x, 1)"}, {"x=f32[3]", "torch.diag(x, -2)"}, {"x=f32[3,4]", "torch.diag(x)"}}},
-      unsized_row("nonzero", {function("torch.nonzero", "input, *, as_tuple=False"), method("nonzero", "input, *, as_tuple=False")},
+       .meta = meta_diag,
+       .lower = lower_diag,
+       .cost = fixed_cost<120, 1>,
+       .examples = {{"x=f32[3]", "torch.diag(x, 1)"},
+                    {"x=f32[3]", "torch.diag(x, -2)"},
+                    {"x=f32[3,4]", "torch.diag(x)"}}},
+      unsized_row("nonzero",
+                  {function("torch.nonzero", "input, *, as_tuple=False"),
+                   method("nonzero", "input, *, as_tuple=False")},
                   {{"x=bool[3]", "torch.nonzero(x)"}}),
-      unsized_row("masked_select", {function("torch.masked_select", "input, mask"), method("masked_select", "input, mask")},
+      unsized_row("masked_select",
+                  {function("torch.masked_select", "input, mask"), method("masked_select", "input, mask")},
                   {{"x=f32[3], m=bool[3]", "torch.masked_select(x, m)"}}),
       unsized_row("unique", {function("torch.unique", kUnique), method("unique", kUnique)},
                   {{"x=i64[3]", "torch.unique(x)"}}),
-      unsized_row("bincount", {function("torch.bincount", "input, weights=None, minlength=0"),
-                               method("bincount", "input, weights=None, minlength=0")},
+      unsized_row("bincount",
+                  {function("torch.bincount", "input, weights=None, minlength=0"),
+                   method("bincount", "input, weights=None, minlength=0")},
                   {{"x=i64[3]", "torch.bincount(x)"}}),
   };
 }

@@ -7,8 +7,8 @@
 #include "ops/stencil_rows.h"
 #include "ops/view_algebra.h"
 
-// Interpolation, with source positions and weights in float32 as the CUDA kernels compute them. nvcc contracts those
-// kernels' multiply-adds; the fused ones are written out.
+// Interpolation, with source positions and weights in float32 as the CUDA kernels compute them. nvcc
+// contracts those kernels' multiply-adds; the fused ones are written out.
 
 namespace passnet {
 
@@ -61,19 +61,22 @@ Status read_sizes(const Call& call, Resize& r, bool recompute) {
 Result<Resize> read_interpolate(const Call& call) {
   Resize r;
   PN_TRY(r.input, tensor_arg(call, "input"));
-  if (r.input->dim() < 3 || r.input->dim() > 5) return bad_argument(call, "input", "a tensor of 3 to 5 dimensions");
+  if (r.input->dim() < 3 || r.input->dim() > 5)
+    return bad_argument(call, "input", "a tensor of 3 to 5 dimensions");
   r.in_size.assign(r.input->shape.begin() + 2, r.input->shape.end());
   PN_TRY(r.mode, string_arg(call, "mode"));
   struct Mode {
     std::string_view name;
     int rank;  // 0: any
   };
-  static constexpr Mode kModes[] = {{"nearest", 0}, {"nearest-exact", 0}, {"area", 0}, {"linear", 3},
-                                    {"bilinear", 4}, {"trilinear", 5}, {"bicubic", 4}, {"lanczos", 4}};
-  auto mode = std::find_if(std::begin(kModes), std::end(kModes), [&](const Mode& m) { return m.name == r.mode; });
+  static constexpr Mode kModes[] = {{"nearest", 0},  {"nearest-exact", 0}, {"area", 0},    {"linear", 3},
+                                    {"bilinear", 4}, {"trilinear", 5},     {"bicubic", 4}, {"lanczos", 4}};
+  auto mode =
+      std::find_if(std::begin(kModes), std::end(kModes), [&](const Mode& m) { return m.name == r.mode; });
   if (mode == std::end(kModes)) return bad_argument(call, "mode", "one of torch's interpolation modes");
   if (mode->rank != 0 && mode->rank != r.input->dim())
-    return bad_argument(call, "input", fmt::format("a tensor of {} dimensions for mode '{}'", mode->rank, r.mode));
+    return bad_argument(call, "input",
+                        fmt::format("a tensor of {} dimensions for mode '{}'", mode->rank, r.mode));
   PN_TRY(r.align_corners, bool_arg(call, "align_corners"));
   PN_TRY(r.antialias, bool_arg(call, "antialias"));
   PN_TRY(bool recompute, bool_arg(call, "recompute_scale_factor"));
@@ -86,7 +89,8 @@ template <int kRank, bool kNearest>
 Result<Resize> read_upsample(const Call& call) {
   Resize r;
   PN_TRY(r.input, tensor_arg(call, "input"));
-  if (r.input->dim() != kRank) return bad_argument(call, "input", fmt::format("a tensor of {} dimensions", kRank));
+  if (r.input->dim() != kRank)
+    return bad_argument(call, "input", fmt::format("a tensor of {} dimensions", kRank));
   r.in_size.assign(r.input->shape.begin() + 2, r.input->shape.end());
   r.mode = kNearest ? "nearest" : kRank == 3 ? "linear" : kRank == 4 ? "bilinear" : "trilinear";
   if (!kNearest) {
@@ -111,19 +115,22 @@ Result<Inferred> meta_resize(const Call& call) {
 template <class Real>
 Real kernel_scale(const Resize& r, size_t i) {
   if (r.align_corners)
-    return r.out_size[i] > 1 ? static_cast<Real>(r.in_size[i] - 1) / static_cast<Real>(r.out_size[i] - 1) : Real{0};
+    return r.out_size[i] > 1 ? static_cast<Real>(r.in_size[i] - 1) / static_cast<Real>(r.out_size[i] - 1)
+                             : Real{0};
   if (r.scales[i] && *r.scales[i] > 0) return static_cast<Real>(1.0 / *r.scales[i]);
   return static_cast<Real>(r.in_size[i]) / static_cast<Real>(r.out_size[i]);
 }
 
-// Nearest source position; integer arithmetic where it gives what the kernel's float32 product gives for every index.
+// Nearest source position; integer arithmetic where it gives what the kernel's float32 product gives for
+// every index.
 ExprId nearest_position(Program& p, const Resize& r, size_t i, ExprId o) {
   int64_t n = r.in_size[i], out = r.out_size[i];
   float scale = kernel_scale<float>(r, i);
   float shift = r.mode == "nearest-exact" ? 0.5f : 0.0f;
   auto exact = [&](auto position) {
     for (int64_t j = 0; j < out; ++j) {
-      int64_t by_kernel = std::min(static_cast<int64_t>(std::floor((static_cast<float>(j) + shift) * scale)), n - 1);
+      int64_t by_kernel =
+          std::min(static_cast<int64_t>(std::floor((static_cast<float>(j) + shift) * scale)), n - 1);
       if (by_kernel != position(j)) return false;
     }
     return true;
@@ -146,7 +153,8 @@ struct Tap {
 };
 
 Tap linear_tap(Program& p, const Resize& r, size_t i, ExprId o, DType wide) {
-  double scale = wide == DType::kFloat64 ? kernel_scale<double>(r, i) : static_cast<double>(kernel_scale<float>(r, i));
+  double scale =
+      wide == DType::kFloat64 ? kernel_scale<double>(r, i) : static_cast<double>(kernel_scale<float>(r, i));
   E dst{&p, p.cast(o, wide)};
   E src = dst * scale;
   if (!r.align_corners) {
@@ -161,7 +169,8 @@ Tap linear_tap(Program& p, const Resize& r, size_t i, ExprId o, DType wide) {
   return tap;
 }
 
-E blend(Program& p, ArrayId source, const std::vector<Tap>& taps, std::vector<ExprId>& in, size_t axis, DType wide) {
+E blend(Program& p, ArrayId source, const std::vector<Tap>& taps, std::vector<ExprId>& in, size_t axis,
+        DType wide) {
   if (axis == taps.size()) return E{&p, p.read(source, in)}.cast(wide);
   const Tap& tap = taps[axis];
   in.push_back(tap.low);
@@ -205,10 +214,13 @@ Result<std::vector<ArrayId>> lower_resize(LowerContext& ctx, const Call& call) {
 Result<Inferred> meta_grid_sample(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(const TensorMeta* grid, tensor_arg(call, "grid"));
-  if (input->dim() < 4 || input->dim() > 5) return bad_argument(call, "input", "a tensor of 4 or 5 dimensions");
-  if (grid->dim() != input->dim() || grid->shape.back() != input->dim() - 2 || grid->shape[0] != input->shape[0])
-    return bad_argument(call, "grid", fmt::format("a tensor of {} dimensions that ends in axis of size {}", input->dim(),
-                                                  input->dim() - 2));
+  if (input->dim() < 4 || input->dim() > 5)
+    return bad_argument(call, "input", "a tensor of 4 or 5 dimensions");
+  if (grid->dim() != input->dim() || grid->shape.back() != input->dim() - 2 ||
+      grid->shape[0] != input->shape[0])
+    return bad_argument(call, "grid",
+                        fmt::format("a tensor of {} dimensions that ends in axis of size {}", input->dim(),
+                                    input->dim() - 2));
   Shape shape{input->shape[0], input->shape[1]};
   shape.insert(shape.end(), grid->shape.begin() + 1, grid->shape.end() - 1);
   return fresh(std::move(shape), input->dtype);
@@ -226,8 +238,13 @@ Result<Inferred> meta_affine_grid(const Call& call) {
 
 template <ReadResize kRead>
 OpRow resize_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kStencil, .spellings = std::move(spellings), .meta = meta_resize<kRead>,
-          .lower = lower_resize<kRead>, .cost = fixed_cost<147, 1>, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kStencil,
+          .spellings = std::move(spellings),
+          .meta = meta_resize<kRead>,
+          .lower = lower_resize<kRead>,
+          .cost = fixed_cost<147, 1>,
+          .examples = std::move(examples)};
 }
 
 constexpr std::string_view kNearest = "input, size|output_size=None, scale_factor|scale_factors=None";
@@ -246,33 +263,48 @@ std::vector<OpRow> interpolate_rows() {
            function("torch.nn.functional.upsample",
                     "input, size=None, scale_factor=None, mode='nearest', align_corners=None")},
           {{"x=f32[2,3,4,5]", "torch.nn.functional.interpolate(x, (8, 7), None, 'bilinear', False)"},
-           {"x=f16[2,3,4,5]", "torch.nn.functional.interpolate(x, size=(12, 10), mode='bilinear', align_corners=True)"},
+           {"x=f16[2,3,4,5]",
+            "torch.nn.functional.interpolate(x, size=(12, 10), mode='bilinear', align_corners=True)"},
            {"x=f32[2,3,4,5]", "torch.nn.functional.interpolate(x, scale_factor=2, mode='nearest')"},
-           {"x=f32[2,3,4,5]", "torch.nn.functional.interpolate(x, None, 2.5, 'bilinear', None, recompute_scale_factor=None)"},
-           {"x=f32[2,3,4,5]", "torch.nn.functional.interpolate(x, scale_factor=1.7, mode='bilinear', recompute_scale_factor=True)"},
+           {"x=f32[2,3,4,5]",
+            "torch.nn.functional.interpolate(x, None, 2.5, 'bilinear', None, recompute_scale_factor=None)"},
+           {"x=f32[2,3,4,5]",
+            "torch.nn.functional.interpolate(x, scale_factor=1.7, mode='bilinear', "
+            "recompute_scale_factor=True)"},
            {"x=f32[2,3,7]", "torch.nn.functional.interpolate(x, size=3)"},
            {"x=f32[2,3,7]", "torch.nn.functional.interpolate(x, size=(11,), mode='linear')"},
            {"x=f32[2,3,7,5]", "torch.nn.functional.interpolate(x, size=(3, 9), mode='nearest-exact')"},
            {"x=f32[2,3,7,5]", "torch.nn.functional.interpolate(x, size=(3, 2), mode='area')"},
-           {"x=f32[2,3,7,5]", "torch.nn.functional.interpolate(x, size=(9, 9), mode='bicubic', align_corners=False)"},
-           {"x=f32[1,2,3,4,5]", "torch.nn.functional.interpolate(x, scale_factor=(2, 1, 2), mode='trilinear')"}}),
-      resize_row<read_upsample<4, true>>("upsample_nearest2d", {function("torch._C._nn.upsample_nearest2d", kNearest)},
-                                         {{"x=f32[2,3,4,5]", "torch._C._nn.upsample_nearest2d(x, (8, 10), None)"}}),
-      resize_row<read_upsample<3, true>>("upsample_nearest1d", {function("torch._C._nn.upsample_nearest1d", kNearest)},
-                                         {{"x=f32[2,3,4]", "torch._C._nn.upsample_nearest1d(x, (8,), None)"}}),
-      resize_row<read_upsample<4, false>>("upsample_bilinear2d", {function("torch._C._nn.upsample_bilinear2d", kLinear)},
-                                          {{"x=f32[2,3,4,5]", "torch._C._nn.upsample_bilinear2d(x, (8, 10), False, None)"}}),
-      {.name = "grid_sample", .cls = OpClass::kStencil,
+           {"x=f32[2,3,7,5]",
+            "torch.nn.functional.interpolate(x, size=(9, 9), mode='bicubic', align_corners=False)"},
+           {"x=f32[1,2,3,4,5]",
+            "torch.nn.functional.interpolate(x, scale_factor=(2, 1, 2), mode='trilinear')"}}),
+      resize_row<read_upsample<4, true>>(
+          "upsample_nearest2d", {function("torch._C._nn.upsample_nearest2d", kNearest)},
+          {{"x=f32[2,3,4,5]", "torch._C._nn.upsample_nearest2d(x, (8, 10), None)"}}),
+      resize_row<read_upsample<3, true>>(
+          "upsample_nearest1d", {function("torch._C._nn.upsample_nearest1d", kNearest)},
+          {{"x=f32[2,3,4]", "torch._C._nn.upsample_nearest1d(x, (8,), None)"}}),
+      resize_row<read_upsample<4, false>>(
+          "upsample_bilinear2d", {function("torch._C._nn.upsample_bilinear2d", kLinear)},
+          {{"x=f32[2,3,4,5]", "torch._C._nn.upsample_bilinear2d(x, (8, 10), False, None)"}}),
+      {.name = "grid_sample",
+       .cls = OpClass::kStencil,
        .spellings = {function("torch.nn.functional.grid_sample",
                               "input, grid, mode='bilinear', padding_mode='zeros', align_corners=None")},
-       .meta = meta_grid_sample, .cost = fixed_cost<200, 1>,
+       .meta = meta_grid_sample,
+       .cost = fixed_cost<200, 1>,
        .examples = {{"x=f32[2,3,4,5], g=f32[2,6,7,2]",
-                     "torch.nn.functional.grid_sample(x, g, mode='bilinear', padding_mode='zeros', align_corners=False)"}},
+                     "torch.nn.functional.grid_sample(x, g, mode='bilinear', padding_mode='zeros', "
+                     "align_corners=False)"}},
        .wall = "no schedule for positions that are data"},
-      {.name = "affine_grid", .cls = OpClass::kStencil,
+      {.name = "affine_grid",
+       .cls = OpClass::kStencil,
        .spellings = {function("torch.nn.functional.affine_grid", "theta, size, align_corners=None")},
-       .meta = meta_affine_grid, .cost = fixed_cost<600, 5>,
-       .examples = {{"t=f32[2,2,3]", "torch.nn.functional.affine_grid(t, (2, 3, 4, 5), align_corners=False)"}},
+       .meta = meta_affine_grid,
+       .cost = fixed_cost<600, 5>,
+       .examples = {{"t=f32[2,2,3]",
+                     "torch.nn.functional.affine_grid(t, (2, 3, 4, 5), align_corners=False)"}},
        .wall = "no schedule"},
   };
 }

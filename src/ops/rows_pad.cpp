@@ -16,7 +16,7 @@ struct Padding {
   Shape before, after;  // per axis
   Shape shape;          // of the result
   std::string mode;
-  bool pads = false;    // some amount is positive
+  bool pads = false;  // some amount is positive
 };
 
 Result<Padding> read_padding(const Call& call, std::string mode) {
@@ -63,7 +63,8 @@ template <ReadPadding kRead>
 Result<Inferred> meta_pad(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(Padding padding, kRead(call));
-  if (padding.mode != "constant") return fresh(padding.shape, input->dtype, plain_strides(*input, padding.shape));
+  if (padding.mode != "constant")
+    return fresh(padding.shape, input->dtype, plain_strides(*input, padding.shape));
   if (padding.pads) {
     std::optional<Shape> stride = suggested_strides(*input, padding.shape);
     return fresh(padding.shape, input->dtype, std::move(stride));
@@ -78,7 +79,8 @@ Result<Inferred> meta_pad(const Call& call) {
 }
 
 // The source index for `i`, already shifted by the padding before, by the modes that repeat elements.
-ExprId repeated_index(Program& p, const std::string& mode, ExprId i, int64_t before, int64_t after, int64_t size) {
+ExprId repeated_index(Program& p, const std::string& mode, ExprId i, int64_t before, int64_t after,
+                      int64_t size) {
   ExprId last = p.integer(size - 1);
   if (mode == "replicate") {
     if (before > 0) i = p.call(Fn::kMax, {i, p.integer(0)});
@@ -86,7 +88,8 @@ ExprId repeated_index(Program& p, const std::string& mode, ExprId i, int64_t bef
     return i;
   }
   ExprId below = mode == "reflect" ? p.call(Fn::kNeg, {i}) : index_add(p, i, size);
-  ExprId above = mode == "reflect" ? p.call(Fn::kSub, {p.integer(2 * (size - 1)), i}) : index_add(p, i, -size);
+  ExprId above =
+      mode == "reflect" ? p.call(Fn::kSub, {p.integer(2 * (size - 1)), i}) : index_add(p, i, -size);
   ExprId out = i;
   if (after > 0) out = p.select(p.call(Fn::kGt, {i, last}), above, out);
   if (before > 0) out = p.select(p.call(Fn::kLt, {i, p.integer(0)}), below, out);
@@ -155,7 +158,8 @@ Result<Patches> read_patches(const Call& call, Shape image) {
 
 Result<Patches> unfold_patches(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  if (input->dim() != 3 && input->dim() != 4) return bad_argument(call, "input", "a tensor of 3 or 4 dimensions");
+  if (input->dim() != 3 && input->dim() != 4)
+    return bad_argument(call, "input", "a tensor of 3 or 4 dimensions");
   return read_patches(call, Shape(input->shape.end() - 2, input->shape.end()));
 }
 
@@ -184,11 +188,13 @@ Result<std::vector<ArrayId>> lower_unfold(LowerContext& ctx, const Call& call) {
   in.push_back(p.call(Fn::kFloorDiv, {at[channel], p.integer(kernel_size)}));
   ExprId inside = kNoExpr;
   for (size_t i = 0; i < 2; ++i) {
-    ExprId e = p.call(Fn::kAdd, {index_mul(p, position[i], patches.stride[i]), index_mul(p, kernel[i], patches.dilation[i])});
+    ExprId e = p.call(Fn::kAdd, {index_mul(p, position[i], patches.stride[i]),
+                                 index_mul(p, kernel[i], patches.dilation[i])});
     e = index_add(p, e, -patches.padding[i]);
     in.push_back(e);
     if (patches.padding[i] == 0) continue;
-    ExprId fits = p.call(Fn::kAnd, {p.call(Fn::kGe, {e, p.integer(0)}), p.call(Fn::kLt, {e, p.integer(patches.image[i])})});
+    ExprId fits = p.call(
+        Fn::kAnd, {p.call(Fn::kGe, {e, p.integer(0)}), p.call(Fn::kLt, {e, p.integer(patches.image[i])})});
     inside = inside == kNoExpr ? fits : p.call(Fn::kAnd, {inside, fits});
   }
   ExprId value = p.read(source, in);
@@ -200,7 +206,8 @@ Result<Inferred> meta_fold(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(Shape image, spread_arg(call, "output_size", 2));
   PN_TRY(Patches patches, read_patches(call, image));
-  if (input->dim() != 2 && input->dim() != 3) return bad_argument(call, "input", "a tensor of 2 or 3 dimensions");
+  if (input->dim() != 2 && input->dim() != 3)
+    return bad_argument(call, "input", "a tensor of 2 or 3 dimensions");
   Shape shape(input->shape.begin(), input->shape.end() - 1);
   int64_t kernel_size = patches.kernel[0] * patches.kernel[1];
   if (shape.back() % kernel_size != 0 || input->shape.back() != patches.positions[0] * patches.positions[1])
@@ -214,10 +221,13 @@ Result<Inferred> meta_fold(const Call& call) {
 
 std::vector<OpRow> pad_rows() {
   return {
-      {.name = "pad", .cls = OpClass::kCopy,
+      {.name = "pad",
+       .cls = OpClass::kCopy,
        .spellings = {function("torch.nn.functional.pad", "input, pad, mode='constant', value=None"),
                      function("torch._C._nn.pad", "input, pad, mode='constant', value=None")},
-       .meta = meta_pad<mode_padding>, .lower = lower_pad<mode_padding>, .cost = fixed_cost<150, 1>,
+       .meta = meta_pad<mode_padding>,
+       .lower = lower_pad<mode_padding>,
+       .cost = fixed_cost<150, 1>,
        .examples = {{"x=f32[2,3,5]", "torch.nn.functional.pad(x, [0, 1], 'constant', None)"},
                     {"x=f16[2,3,4,5]", "torch.nn.functional.pad(x, (1, 2, 0, 3), 'constant', 1.5)"},
                     {"x=f32[2,3,5]", "torch._C._nn.pad(x, (-1, 2), 'constant', 0)"},
@@ -226,19 +236,28 @@ std::vector<OpRow> pad_rows() {
                     {"x=f32[2,3,4,5]", "torch.nn.functional.pad(x, (2, 1, 1, 0), mode='replicate')"},
                     {"x=f32[2,3,5]", "torch.nn.functional.pad(x, (2, 1), mode='circular')"},
                     {"x=i64[2,5]", "torch.nn.functional.pad(x, (1, 1), value=-1)"}}},
-      {.name = "constant_pad_nd", .cls = OpClass::kCopy,
+      {.name = "constant_pad_nd",
+       .cls = OpClass::kCopy,
        .spellings = {function("torch.constant_pad_nd", "input, pad, value=0")},
-       .meta = meta_pad<constant_padding>, .lower = lower_pad<constant_padding>, .cost = fixed_cost<140, 1>,
+       .meta = meta_pad<constant_padding>,
+       .lower = lower_pad<constant_padding>,
+       .cost = fixed_cost<140, 1>,
        .examples = {{"x=f32[2,5]", "torch.constant_pad_nd(x, [1, 0], 2.0)"}}},
-      {.name = "unfold", .cls = OpClass::kCopy,
-       .spellings = {function("torch.nn.functional.unfold", "input, kernel_size, dilation=1, padding=0, stride=1")},
-       .meta = meta_unfold, .lower = lower_unfold, .cost = fixed_cost<150, 1>,
+      {.name = "unfold",
+       .cls = OpClass::kCopy,
+       .spellings = {function("torch.nn.functional.unfold",
+                              "input, kernel_size, dilation=1, padding=0, stride=1")},
+       .meta = meta_unfold,
+       .lower = lower_unfold,
+       .cost = fixed_cost<150, 1>,
        .examples = {{"x=f32[2,3,6,5]", "torch.nn.functional.unfold(x, kernel_size=(3, 2), stride=(2, 1))"},
                     {"x=f32[2,3,6,5]", "torch.nn.functional.unfold(x, (3, 3), (1, 2), (1, 2), (2, 2))"}}},
-      {.name = "fold", .cls = OpClass::kOther,
+      {.name = "fold",
+       .cls = OpClass::kOther,
        .spellings = {function("torch.nn.functional.fold",
                               "input, output_size, kernel_size, dilation=1, padding=0, stride=1")},
-       .meta = meta_fold, .cost = fixed_cost<150, 1>,
+       .meta = meta_fold,
+       .cost = fixed_cost<150, 1>,
        .examples = {{"x=f32[2,12,4]",
                      "torch.nn.functional.fold(x, output_size=(4, 4), kernel_size=(2, 2), stride=(2, 2))"}},
        .wall = "overlapping windows are summed in an order of their own"},

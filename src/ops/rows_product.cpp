@@ -11,8 +11,9 @@
 
 namespace passnet {
 
-ArrayId add_product(Program& p, const std::vector<int64_t>& shape, DType sum_type, const std::vector<int64_t>& extents,
-                    const Factors& factors, std::string label, NodeId node) {
+ArrayId add_product(Program& p, const std::vector<int64_t>& shape, DType sum_type,
+                    const std::vector<int64_t>& extents, const Factors& factors, std::string label,
+                    NodeId node) {
   std::vector<ExprId> at = identity(p, shape);
   std::vector<ExprId> k;
   for (size_t i = 0; i < extents.size(); ++i) k.push_back(p.reduce_index(static_cast<int>(i), extents[i]));
@@ -20,8 +21,9 @@ ArrayId add_product(Program& p, const std::vector<int64_t>& shape, DType sum_typ
   return p.add_reduce(shape, sum_type, ReduceOp::kSum, extents, (a * b).id, std::move(label), node);
 }
 
-ArrayId add_epilogue(Program& p, ArrayId array, DType dtype, const std::function<E(E, std::span<const ExprId>)>& formula,
-                     std::string label, NodeId node) {
+ArrayId add_epilogue(Program& p, ArrayId array, DType dtype,
+                     const std::function<E(E, std::span<const ExprId>)>& formula, std::string label,
+                     NodeId node) {
   std::vector<int64_t> shape = p.array(array).shape;
   std::vector<ExprId> at = identity(p, shape);
   E value = formula({&p, p.read(array, at)}, at);
@@ -64,12 +66,14 @@ struct Matmul {
 };
 
 // `rank`: what both operands must have, 0 for matmul's freedom.
-Result<Matmul> read_matmul(const Call& call, std::string_view first, std::string_view second, int rank_a, int rank_b) {
+Result<Matmul> read_matmul(const Call& call, std::string_view first, std::string_view second, int rank_a,
+                           int rank_b) {
   Matmul out;
   PN_TRY(out.a, tensor_arg(call, first));
   PN_TRY(out.b, tensor_arg(call, second));
   for (auto [meta, name, rank] : {std::tuple{out.a, first, rank_a}, std::tuple{out.b, second, rank_b}}) {
-    if (rank != 0 && meta->dim() != rank) return bad_argument(call, name, fmt::format("a tensor of {} dimensions", rank));
+    if (rank != 0 && meta->dim() != rank)
+      return bad_argument(call, name, fmt::format("a tensor of {} dimensions", rank));
     if (meta->dim() == 0) return bad_argument(call, name, "a tensor with dimensions");
   }
   PN_CHECK_OK(same_type(call, *out.a, *out.b, second));
@@ -81,7 +85,9 @@ Result<Matmul> read_matmul(const Call& call, std::string_view first, std::string
   out.n = out.vector_b ? 1 : b.back();
   int64_t b_k = out.vector_b ? b[0] : b[b.size() - 2];
   if (b_k != out.k)
-    return bad_argument(call, second, fmt::format("a factor for ({}), and ({}) is not", fmt::join(a, ", "), fmt::join(b, ", ")));
+    return bad_argument(
+        call, second,
+        fmt::format("a factor for ({}), and ({}) is not", fmt::join(a, ", "), fmt::join(b, ", ")));
   std::vector<Shape> batches{Shape(a.begin(), a.end() - std::min<std::ptrdiff_t>(2, std::ssize(a))),
                              Shape(b.begin(), b.end() - std::min<std::ptrdiff_t>(2, std::ssize(b)))};
   PN_TRY(out.batch, broadcast_shapes(call, batches));
@@ -131,7 +137,8 @@ Result<std::vector<ArrayId>> lower_read_matmul(LowerContext& ctx, const Call& ca
   ArrayId out = matmul_sum(p, call, mm, a, b, opmath(dtype));
   if (opmath(dtype) == dtype) return std::vector<ArrayId>{out};
   return std::vector<ArrayId>{add_epilogue(
-      p, out, dtype, [&](E e, std::span<const ExprId>) { return e.cast(dtype); }, label_of(call), call.node->id)};
+      p, out, dtype, [&](E e, std::span<const ExprId>) { return e.cast(dtype); }, label_of(call),
+      call.node->id)};
 }
 
 Result<std::vector<ArrayId>> lower_matmul(LowerContext& ctx, const Call& call) {
@@ -175,10 +182,12 @@ Result<Linear> read_linear(const Call& call) {
   if (!is_none(call, "bias")) {
     PN_TRY(out.bias, tensor_arg(call, "bias"));
   }
-  if (out.weight->dim() < 1 || out.weight->dim() > 2) return bad_argument(call, "weight", "a matrix or a vector");
+  if (out.weight->dim() < 1 || out.weight->dim() > 2)
+    return bad_argument(call, "weight", "a matrix or a vector");
   if (out.input->dim() == 0 || out.input->shape.back() != out.weight->shape.back())
-    return bad_argument(call, "weight", fmt::format("a matrix with rows of {}",
-                                                    out.input->dim() == 0 ? 0 : out.input->shape.back()));
+    return bad_argument(
+        call, "weight",
+        fmt::format("a matrix with rows of {}", out.input->dim() == 0 ? 0 : out.input->shape.back()));
   PN_CHECK_OK(same_type(call, *out.input, *out.weight, "weight"));
   out.vector_weight = out.weight->dim() == 1;
   out.shape.assign(out.input->shape.begin(), out.input->shape.end() - 1);
@@ -210,9 +219,11 @@ Result<std::vector<ArrayId>> lower_linear(LowerContext& ctx, const Call& call) {
     in_weight.push_back(k[0]);
     return std::pair<E, E>{E{&q, q.read(x, in)}.cast(sum), E{&q, q.read(w, in_weight)}.cast(sum)};
   };
-  ArrayId out = add_product(p, linear.shape, sum, {linear.input->shape.back()}, factors, label_of(call, "sum"), call.node->id);
+  ArrayId out = add_product(p, linear.shape, sum, {linear.input->shape.back()}, factors,
+                            label_of(call, "sum"), call.node->id);
   if (!linear.bias && sum == dtype) return std::vector<ArrayId>{out};
-  // addmm adds the bias before it rounds; a strided operand of rank 3 and more goes through matmul and an addition.
+  // addmm adds the bias before it rounds; a strided operand of rank 3 and more goes through matmul and an
+  // addition.
   bool strided = linear.input->stride && !linear.input->is_contiguous();
   bool one_rounding = linear.input->dim() <= 2 || !strided;
   return std::vector<ArrayId>{add_epilogue(
@@ -234,7 +245,8 @@ OpCost cost_linear(const Call& call) {
 
 template <int kRank>
 Result<Matmul> added_matmul(const Call& call) {
-  Result<Matmul> mm = kRank == 2 ? read_matmul(call, "mat1", "mat2", 2, 2) : read_matmul(call, "batch1", "batch2", 3, 3);
+  Result<Matmul> mm =
+      kRank == 2 ? read_matmul(call, "mat1", "mat2", 2, 2) : read_matmul(call, "batch1", "batch2", 3, 3);
   if (mm.ok() && kRank == 3 && mm->a->shape[0] != mm->b->shape[0])
     return bad_argument(call, "batch2", "of the same batch size");
   return mm;
@@ -294,12 +306,15 @@ Result<std::vector<ArrayId>> lower_outer(LowerContext& ctx, const Call& call) {
   PN_TRY(ArrayId a, ctx.array(call.arg("input")));
   PN_TRY(ArrayId b, ctx.array(call.arg("vec2")));
   const TensorMeta& out = call.node->meta.tensor;
-  if (out.dtype == DType::kBool || is_complex(out.dtype)) return no_lowering(call, "operands are not numbers");
+  if (out.dtype == DType::kBool || is_complex(out.dtype))
+    return no_lowering(call, "operands are not numbers");
   DType sum = opmath(out.dtype);
   Program& p = ctx.program();
   std::vector<ExprId> at = identity(p, out.shape);
-  E x = E{&p, p.read(a, {at[0]})}.cast(out.dtype).cast(sum), y = E{&p, p.read(b, {at[1]})}.cast(out.dtype).cast(sum);
-  return std::vector<ArrayId>{p.add_map(out.shape, out.dtype, (x * y).cast(out.dtype).id, label_of(call), call.node->id)};
+  E x = E{&p, p.read(a, {at[0]})}.cast(out.dtype).cast(sum),
+    y = E{&p, p.read(b, {at[1]})}.cast(out.dtype).cast(sum);
+  return std::vector<ArrayId>{
+      p.add_map(out.shape, out.dtype, (x * y).cast(out.dtype).id, label_of(call), call.node->id)};
 }
 
 Result<Inferred> meta_inner(const Call& call) {
@@ -307,7 +322,8 @@ Result<Inferred> meta_inner(const Call& call) {
   PN_TRY(const TensorMeta* b, tensor_arg(call, "other"));
   PN_CHECK_OK(same_type(call, *a, *b, "other"));
   if (a->dim() == 0 || b->dim() == 0) return bad_argument(call, "input", "a tensor with dimensions");
-  if (a->shape.back() != b->shape.back()) return bad_argument(call, "other", "a tensor whose last axis has the same size");
+  if (a->shape.back() != b->shape.back())
+    return bad_argument(call, "other", "a tensor whose last axis has the same size");
   Shape shape(a->shape.begin(), a->shape.end() - 1);
   shape.insert(shape.end(), b->shape.begin(), b->shape.end() - 1);
   return fresh(std::move(shape), a->dtype);
@@ -350,7 +366,8 @@ Result<Inferred> meta_cdist(const Call& call) {
   PN_TRY(const TensorMeta* b, tensor_arg(call, "x2"));
   if (a->dim() < 2 || b->dim() < 2 || a->shape.back() != b->shape.back())
     return bad_argument(call, "x2", "vectors of the size of `x1`'s");
-  std::vector<Shape> batches{Shape(a->shape.begin(), a->shape.end() - 2), Shape(b->shape.begin(), b->shape.end() - 2)};
+  std::vector<Shape> batches{Shape(a->shape.begin(), a->shape.end() - 2),
+                             Shape(b->shape.begin(), b->shape.end() - 2)};
   PN_TRY(Shape shape, broadcast_shapes(call, batches));
   shape.push_back(a->shape[a->shape.size() - 2]);
   shape.push_back(b->shape[b->shape.size() - 2]);
@@ -361,73 +378,116 @@ OpCost cost_other(const Call& call) { return product_cost(call, 25, 1); }
 
 std::vector<OpRow> matmul_rows() {
   return {
-      {.name = "linear", .cls = OpClass::kProduct,
+      {.name = "linear",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.nn.functional.linear", "input, weight, bias=None"),
                      function("torch._C._nn.linear", "input, weight, bias=None")},
-       .meta = meta_linear, .lower = lower_linear, .cost = cost_linear,
+       .meta = meta_linear,
+       .lower = lower_linear,
+       .cost = cost_linear,
        .examples = {{"x=f32[2,3,8], w=f32[5,8], b=f32[5]", "torch.nn.functional.linear(x, w, b)"},
                     {"x=f16[3,8], w=f16[5,8]", "torch._C._nn.linear(x, w, None)"},
-                    {"x=bf16[2,3,8], w=bf16[5,8], b=bf16[5]", "torch.nn.functional.linear(input=x, weight=w, bias=b)"},
+                    {"x=bf16[2,3,8], w=bf16[5,8], b=bf16[5]",
+                     "torch.nn.functional.linear(input=x, weight=w, bias=b)"},
                     {"x=f32[8], w=f32[5,8], b=f32[5]", "torch.nn.functional.linear(x, w, b)"}}},
-      {.name = "matmul", .cls = OpClass::kProduct,
+      {.name = "matmul",
+       .cls = OpClass::kProduct,
        .spellings = {function("operator.matmul", "input, other"), function("torch.matmul", "input, other"),
                      method("matmul", "input, other"), method("__matmul__", "input, other"),
                      function("torch.linalg.matmul", "input, other"),
                      function("torch._C._linalg.linalg_matmul", "input, other")},
-       .meta = meta_matmul<any_matmul>, .lower = lower_matmul, .cost = cost_matmul<any_matmul, 30>,
-       .examples = {{"x=f32[2,3,4,5], y=f32[2,3,5,6]", "torch.matmul(x, y)"}, {"x=f32[4,5], y=f32[5,6]", "x @ y"},
-                    {"x=f32[5], y=f32[2,5,6]", "torch.matmul(x, y)"}, {"x=f32[2,4,5], y=f32[5]", "x.matmul(y)"},
-                    {"x=f32[5], y=f32[5]", "torch.matmul(x, y)"}, {"x=f16[2,1,4,5], y=f16[3,5,6]", "torch.matmul(x, y)"},
-                    {"x=f32[4,5], y=f32[3,5,6]", "x @ y"}, {"x=f32[3,4,5], y=f32[6,5]", "x @ y.t()"}}},
-      {.name = "mm", .cls = OpClass::kProduct,
+       .meta = meta_matmul<any_matmul>,
+       .lower = lower_matmul,
+       .cost = cost_matmul<any_matmul, 30>,
+       .examples = {{"x=f32[2,3,4,5], y=f32[2,3,5,6]", "torch.matmul(x, y)"},
+                    {"x=f32[4,5], y=f32[5,6]", "x @ y"},
+                    {"x=f32[5], y=f32[2,5,6]", "torch.matmul(x, y)"},
+                    {"x=f32[2,4,5], y=f32[5]", "x.matmul(y)"},
+                    {"x=f32[5], y=f32[5]", "torch.matmul(x, y)"},
+                    {"x=f16[2,1,4,5], y=f16[3,5,6]", "torch.matmul(x, y)"},
+                    {"x=f32[4,5], y=f32[3,5,6]", "x @ y"},
+                    {"x=f32[3,4,5], y=f32[6,5]", "x @ y.t()"}}},
+      {.name = "mm",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.mm", "input, mat2"), method("mm", "input, mat2")},
-       .meta = meta_matmul<mm_matmul>, .lower = lower_mat2<mm_matmul>, .cost = cost_matmul<mm_matmul, 15>,
+       .meta = meta_matmul<mm_matmul>,
+       .lower = lower_mat2<mm_matmul>,
+       .cost = cost_matmul<mm_matmul, 15>,
        .examples = {{"x=f32[4,5], y=f32[5,6]", "torch.mm(x, y)"}}},
-      {.name = "bmm", .cls = OpClass::kProduct,
+      {.name = "bmm",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.bmm", "input, mat2"), method("bmm", "input, mat2")},
-       .meta = meta_matmul<bmm_matmul>, .lower = lower_mat2<bmm_matmul>, .cost = cost_matmul<bmm_matmul, 17>,
+       .meta = meta_matmul<bmm_matmul>,
+       .lower = lower_mat2<bmm_matmul>,
+       .cost = cost_matmul<bmm_matmul, 17>,
        .examples = {{"x=f32[2,4,5], y=f32[2,5,6]", "torch.bmm(x, y)"},
                     {"x=f16[2,4,5], y=f16[2,6,5]", "x.bmm(y.transpose(1, 2))"}}},
-      {.name = "mv", .cls = OpClass::kProduct,
+      {.name = "mv",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.mv", "input, vec"), method("mv", "input, vec")},
-       .meta = meta_matmul<mv_matmul>, .lower = lower_mv, .cost = cost_matmul<mv_matmul, 15>,
+       .meta = meta_matmul<mv_matmul>,
+       .lower = lower_mv,
+       .cost = cost_matmul<mv_matmul, 15>,
        .examples = {{"x=f32[4,5], y=f32[5]", "torch.mv(x, y)"}}},
-      {.name = "dot", .cls = OpClass::kProduct,
+      {.name = "dot",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.dot", "input, tensor|other"), method("dot", "input, tensor|other"),
                      function("torch.vdot", "input, tensor|other"), method("vdot", "input, tensor|other")},
-       .meta = meta_matmul<dot_matmul>, .lower = lower_dot, .cost = cost_matmul<dot_matmul, 15>,
+       .meta = meta_matmul<dot_matmul>,
+       .lower = lower_dot,
+       .cost = cost_matmul<dot_matmul, 15>,
        .examples = {{"x=f32[5], y=f32[5]", "torch.dot(x, y)"}}},
-      {.name = "addmm", .cls = OpClass::kProduct,
+      {.name = "addmm",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.addmm", "input, mat1, mat2, *, beta=1, alpha=1"),
                      method("addmm", "input, mat1, mat2, *, beta=1, alpha=1")},
-       .meta = meta_added<2>, .lower = lower_added<2>, .cost = cost_added<2>,
+       .meta = meta_added<2>,
+       .lower = lower_added<2>,
+       .cost = cost_added<2>,
        .examples = {{"b=f32[6], x=f32[4,5], y=f32[5,6]", "torch.addmm(b, x, y)"},
                     {"b=f16[4,6], x=f16[4,5], y=f16[5,6]", "torch.addmm(b, x, y, beta=0.5, alpha=2)"}}},
-      {.name = "baddbmm", .cls = OpClass::kProduct,
+      {.name = "baddbmm",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.baddbmm", "input, batch1, batch2, *, beta=1, alpha=1"),
                      method("baddbmm", "input, batch1, batch2, *, beta=1, alpha=1")},
-       .meta = meta_added<3>, .lower = lower_added<3>, .cost = cost_added<3>,
-       .examples = {{"b=f32[2,1,6], x=f32[2,4,5], y=f32[2,5,6]", "b.baddbmm(batch1=x, batch2=y, beta=1.0, alpha=0.5)"}}},
-      {.name = "outer", .cls = OpClass::kPointwise,
+       .meta = meta_added<3>,
+       .lower = lower_added<3>,
+       .cost = cost_added<3>,
+       .examples = {{"b=f32[2,1,6], x=f32[2,4,5], y=f32[2,5,6]",
+                     "b.baddbmm(batch1=x, batch2=y, beta=1.0, alpha=0.5)"}}},
+      {.name = "outer",
+       .cls = OpClass::kPointwise,
        .spellings = {function("torch.outer", "input, vec2"), method("outer", "input, vec2"),
                      function("torch.ger", "input, vec2"), method("ger", "input, vec2")},
-       .meta = meta_outer, .lower = lower_outer, .cost = fixed_cost<140, 1>,
+       .meta = meta_outer,
+       .lower = lower_outer,
+       .cost = fixed_cost<140, 1>,
        .examples = {{"x=f32[3], y=f32[4]", "torch.outer(x, y)"}}},
-      {.name = "inner", .cls = OpClass::kProduct,
+      {.name = "inner",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.inner", "input, other"), method("inner", "input, other")},
-       .meta = meta_inner, .cost = cost_other, .examples = {{"x=f32[2,4], y=f32[3,4]", "torch.inner(x, y)"}},
+       .meta = meta_inner,
+       .cost = cost_other,
+       .examples = {{"x=f32[2,4], y=f32[3,4]", "torch.inner(x, y)"}},
        .wall = "no schedule"},
-      {.name = "tensordot", .cls = OpClass::kProduct,
+      {.name = "tensordot",
+       .cls = OpClass::kProduct,
        .spellings = {function("torch.tensordot", "a, b, dims=2, out=None"),
                      function("torch.functional.tensordot", "a, b, dims=2, out=None")},
-       .meta = meta_tensordot, .cost = cost_other,
+       .meta = meta_tensordot,
+       .cost = cost_other,
        .examples = {{"a=f32[2,3,4], b=f32[3,4,5]", "torch.tensordot(a, b, dims=2)"},
                     {"a=f32[2,3,4], b=f32[4,2,5]", "torch.tensordot(a, b, dims=([0, 2], [1, 0]))"}},
        .wall = "no schedule"},
-      {.name = "cdist", .cls = OpClass::kProduct,
-       .spellings = {function("torch.cdist", "x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'"),
-                     function("torch.functional.cdist", "x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'")},
-       .meta = meta_cdist, .cost = cost_other, .examples = {{"x=f32[2,3,4], y=f32[2,5,4]", "torch.cdist(x, y)"}},
+      {.name = "cdist",
+       .cls = OpClass::kProduct,
+       .spellings = {function("torch.cdist",
+                              "x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'"),
+                     function("torch.functional.cdist",
+                              "x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'")},
+       .meta = meta_cdist,
+       .cost = cost_other,
+       .examples = {{"x=f32[2,3,4], y=f32[2,5,4]", "torch.cdist(x, y)"}},
        .wall = "the library decides between products and differences"},
   };
 }

@@ -22,8 +22,8 @@ Result<Inferred> meta_cumulative(const Call& call) {
   return fresh(input->shape, dtype);
 }
 
-// Element i is the sum over j <= i: exact for integers; for floating types the order is the schedule's, and 16-bit
-// types are refused because eager's scan rounds every partial sum.
+// Element i is the sum over j <= i: exact for integers; for floating types the order is the schedule's, and
+// 16-bit types are refused because eager's scan rounds every partial sum.
 template <bool kProduct>
 Result<std::vector<ArrayId>> lower_cumulative(LowerContext& ctx, const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
@@ -32,7 +32,8 @@ Result<std::vector<ArrayId>> lower_cumulative(LowerContext& ctx, const Call& cal
   DType dtype = call.node->meta.tensor.dtype;
   if (dtype == DType::kFloat16 || dtype == DType::kBFloat16)
     return no_lowering(call, "eager rounds every partial result to 16 bits, in an order of its own");
-  if (is_complex(dtype) || dtype == DType::kBool) return no_lowering(call, "the result is not a plain number");
+  if (is_complex(dtype) || dtype == DType::kBool)
+    return no_lowering(call, "the result is not a plain number");
   PN_TRY(ArrayId source, ctx.array(call.arg("input")));
   Program& p = ctx.program();
   size_t a = static_cast<size_t>(axis);
@@ -55,7 +56,8 @@ Result<Inferred> meta_logcumsumexp(const Call& call) {
 }
 
 Inferred values_and_indices(const Shape& shape, DType dtype, const std::optional<Shape>& stride) {
-  return tuple_result({Meta::of(fresh_meta(shape, dtype, stride)), Meta::of(fresh_meta(shape, DType::kInt64, stride))});
+  return tuple_result(
+      {Meta::of(fresh_meta(shape, dtype, stride)), Meta::of(fresh_meta(shape, DType::kInt64, stride))});
 }
 
 // cummax and cummin.
@@ -153,15 +155,26 @@ Result<Inferred> meta_fftn(const Call& call) {
   return fresh(std::move(shape), complex_of(input->dtype), std::nullopt);
 }
 
-OpRow cumulative_row(std::string_view name, std::vector<Spelling> spellings, LowerFn lower, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kScan, .spellings = std::move(spellings), .meta = meta_cumulative, .lower = lower,
-          .cost = fixed_cost<130, 1>, .examples = std::move(examples)};
+OpRow cumulative_row(std::string_view name, std::vector<Spelling> spellings, LowerFn lower,
+                     std::vector<Example> examples) {
+  return {.name = name,
+          .cls = OpClass::kScan,
+          .spellings = std::move(spellings),
+          .meta = meta_cumulative,
+          .lower = lower,
+          .cost = fixed_cost<130, 1>,
+          .examples = std::move(examples)};
 }
 
 OpRow other_row(std::string_view name, OpClass cls, std::vector<Spelling> spellings, MetaFn meta,
                 std::vector<Example> examples, std::string_view wall) {
-  return {.name = name, .cls = cls, .spellings = std::move(spellings), .meta = meta, .cost = fixed_cost<400, 3>,
-          .examples = std::move(examples), .wall = wall};
+  return {.name = name,
+          .cls = cls,
+          .spellings = std::move(spellings),
+          .meta = meta,
+          .cost = fixed_cost<400, 3>,
+          .examples = std::move(examples),
+          .wall = wall};
 }
 
 constexpr std::string_view kCumulative = "input, dim|axis, *, dtype=None, out=None";
@@ -178,42 +191,54 @@ std::vector<OpRow> scan_rows() {
   return {
       cumulative_row("cumsum", {function("torch.cumsum", kCumulative), method("cumsum", kCumulative)},
                      lower_cumulative<false>,
-                     {{"x=f32[3,4]", "torch.cumsum(x, dim=1)"}, {"x=i32[3,4]", "x.cumsum(0)"},
-                      {"x=bool[3,4]", "torch.cumsum(x, axis=-1)"}, {"x=i64[3,4]", "x.cumsum(1, dtype=torch.float32)"}}),
+                     {{"x=f32[3,4]", "torch.cumsum(x, dim=1)"},
+                      {"x=i32[3,4]", "x.cumsum(0)"},
+                      {"x=bool[3,4]", "torch.cumsum(x, axis=-1)"},
+                      {"x=i64[3,4]", "x.cumsum(1, dtype=torch.float32)"}}),
       cumulative_row("cumprod", {function("torch.cumprod", kCumulative), method("cumprod", kCumulative)},
                      lower_cumulative<true>, {{"x=f32[3,4]", "torch.cumprod(x, dim=1)"}}),
-      other_row("cummax", OpClass::kScan, {function("torch.cummax", "input, dim|axis"), method("cummax", "input, dim|axis")},
+      other_row("cummax", OpClass::kScan,
+                {function("torch.cummax", "input, dim|axis"), method("cummax", "input, dim|axis")},
                 meta_cumulative_extreme, {{"x=f32[3,4]", "torch.cummax(x, 1)"}}, kScans),
-      other_row("cummin", OpClass::kScan, {function("torch.cummin", "input, dim|axis"), method("cummin", "input, dim|axis")},
+      other_row("cummin", OpClass::kScan,
+                {function("torch.cummin", "input, dim|axis"), method("cummin", "input, dim|axis")},
                 meta_cumulative_extreme, {{"x=f32[3,4]", "torch.cummin(x, 1)"}}, kScans),
-      other_row("logcumsumexp", OpClass::kScan,
-                {function("torch.logcumsumexp", "input, dim|axis"), method("logcumsumexp", "input, dim|axis")},
-                meta_logcumsumexp, {{"x=f32[3,4]", "torch.logcumsumexp(x, 1)"}}, kScans),
+      other_row(
+          "logcumsumexp", OpClass::kScan,
+          {function("torch.logcumsumexp", "input, dim|axis"), method("logcumsumexp", "input, dim|axis")},
+          meta_logcumsumexp, {{"x=f32[3,4]", "torch.logcumsumexp(x, 1)"}}, kScans),
       other_row("sort", OpClass::kOther, {function("torch.sort", kSort), method("sort", kSort)}, meta_sort,
                 {{"x=f32[3,4]", "torch.sort(x, dim=-1)"}, {"x=f32[3,4]", "x.sort(0, True)"}}, kSorts),
-      other_row("argsort", OpClass::kOther, {function("torch.argsort", kSort), method("argsort", kSort)}, meta_argsort,
-                {{"x=f32[3,4]", "torch.argsort(x, dim=1, descending=True)"}}, kSorts),
-      other_row("msort", OpClass::kOther, {function("torch.msort", "input"), method("msort", "input")}, meta_msort,
-                {{"x=f32[3,4]", "torch.msort(x)"}}, kSorts),
+      other_row("argsort", OpClass::kOther, {function("torch.argsort", kSort), method("argsort", kSort)},
+                meta_argsort, {{"x=f32[3,4]", "torch.argsort(x, dim=1, descending=True)"}}, kSorts),
+      other_row("msort", OpClass::kOther, {function("torch.msort", "input"), method("msort", "input")},
+                meta_msort, {{"x=f32[3,4]", "torch.msort(x)"}}, kSorts),
       other_row("topk", OpClass::kOther, {function("torch.topk", kTopk), method("topk", kTopk)}, meta_topk,
-                {{"x=f32[3,4]", "x.topk(2)"}, {"x=f32[5,4]", "torch.topk(x, k=3, dim=0, largest=False)"}}, kSorts),
-      other_row("kthvalue", OpClass::kOther, {function("torch.kthvalue", "input, k, dim=-1, keepdim=False"),
-                                              method("kthvalue", "input, k, dim=-1, keepdim=False")},
+                {{"x=f32[3,4]", "x.topk(2)"}, {"x=f32[5,4]", "torch.topk(x, k=3, dim=0, largest=False)"}},
+                kSorts),
+      other_row("kthvalue", OpClass::kOther,
+                {function("torch.kthvalue", "input, k, dim=-1, keepdim=False"),
+                 method("kthvalue", "input, k, dim=-1, keepdim=False")},
                 meta_kthvalue, {{"x=f32[3,4]", "torch.kthvalue(x, 2, keepdim=True)"}}, kSorts),
       other_row("bucketize", OpClass::kOther,
-                {function("torch.bucketize", "input, boundaries, *, out_int32=False, right=False")}, meta_search,
-                {{"x=f32[3,4], b=f32[5]", "torch.bucketize(x, b, right=True)"}}, "a search that no schedule exists for"),
-      other_row("searchsorted", OpClass::kOther,
-                {function("torch.searchsorted",
-                          "sorted_sequence, input|self, *, out_int32=False, right=False, side=None, sorter=None")},
-                meta_search, {{"b=f32[5], x=f32[3,4]", "torch.searchsorted(b, x)"}}, "a search that no schedule exists for"),
+                {function("torch.bucketize", "input, boundaries, *, out_int32=False, right=False")},
+                meta_search, {{"x=f32[3,4], b=f32[5]", "torch.bucketize(x, b, right=True)"}},
+                "a search that no schedule exists for"),
+      other_row(
+          "searchsorted", OpClass::kOther,
+          {function("torch.searchsorted",
+                    "sorted_sequence, input|self, *, out_int32=False, right=False, side=None, sorter=None")},
+          meta_search, {{"b=f32[5], x=f32[3,4]", "torch.searchsorted(b, x)"}},
+          "a search that no schedule exists for"),
       other_row("fft", OpClass::kOther,
-                {function("torch.fft.fft", kFft), function("torch._C._fft.fft_fft", kFft), function("torch.fft.ifft", kFft),
-                 function("torch._C._fft.fft_ifft", kFft)},
+                {function("torch.fft.fft", kFft), function("torch._C._fft.fft_fft", kFft),
+                 function("torch.fft.ifft", kFft), function("torch._C._fft.fft_ifft", kFft)},
                 meta_fft<Transform::kFull>, {{"x=f32[3,8]", "torch.fft.fft(x, n=6)"}}, kTransforms),
-      other_row("rfft", OpClass::kOther, {function("torch.fft.rfft", kFft), function("torch._C._fft.fft_rfft", kFft)},
+      other_row("rfft", OpClass::kOther,
+                {function("torch.fft.rfft", kFft), function("torch._C._fft.fft_rfft", kFft)},
                 meta_fft<Transform::kToHalf>, {{"x=f32[3,8]", "torch.fft.rfft(x, n=6)"}}, kTransforms),
-      other_row("irfft", OpClass::kOther, {function("torch.fft.irfft", kFft), function("torch._C._fft.fft_irfft", kFft)},
+      other_row("irfft", OpClass::kOther,
+                {function("torch.fft.irfft", kFft), function("torch._C._fft.fft_irfft", kFft)},
                 meta_fft<Transform::kFromHalf>, {{"x=c64[3,5]", "torch.fft.irfft(x, n=8)"}}, kTransforms),
       other_row("fftn", OpClass::kOther,
                 {function("torch.fft.fftn", "input, s=None, dim=None, norm=None, *, out=None"),

@@ -32,7 +32,8 @@ Result<std::vector<ArrayId>> lower_pieces(LowerContext& ctx, const Call& call) {
     const std::vector<int64_t>& shape = pieces[i].shape();
     std::vector<ExprId> at = identity(p, shape);
     ExprId element = p.read(source, pieces[i].map(p, at));
-    out.push_back(p.add_map(shape, p.array(source).dtype, element, label_of(call, std::to_string(i)), call.node->id));
+    out.push_back(
+        p.add_map(shape, p.array(source).dtype, element, label_of(call, std::to_string(i)), call.node->id));
   }
   return out;
 }
@@ -67,7 +68,8 @@ std::vector<View> cut(const Axis& from, const Sizes& sizes) {
 // Pieces of `step` elements, the last one shorter; one empty piece of an empty axis.
 Sizes even_sizes(int64_t size, int64_t step) {
   Sizes out;
-  for (int64_t start = 0; start < size || out.empty(); start += step) out.push_back(std::min(step, size - start));
+  for (int64_t start = 0; start < size || out.empty(); start += step)
+    out.push_back(std::min(step, size - start));
   return out;
 }
 
@@ -80,13 +82,15 @@ Result<std::vector<View>> chunks(const Call& call) {
   return step == 0 ? cut(axis, Sizes(static_cast<size_t>(n), 0)) : cut(axis, even_sizes(axis.size, step));
 }
 
-Result<std::vector<View>> listed(const Call& call, const Axis& axis, const Sizes& sizes, std::string_view parameter) {
+Result<std::vector<View>> listed(const Call& call, const Axis& axis, const Sizes& sizes,
+                                 std::string_view parameter) {
   int64_t total = 0;
   for (int64_t size : sizes) {
     if (size < 0) return bad_argument(call, parameter, "sizes of at least 0");
     total += size;
   }
-  if (total != axis.size) return bad_argument(call, parameter, fmt::format("sizes that sum to {}", axis.size));
+  if (total != axis.size)
+    return bad_argument(call, parameter, fmt::format("sizes that sum to {}", axis.size));
   return cut(axis, sizes);
 }
 
@@ -121,7 +125,8 @@ std::vector<View> tensor_splits(const Axis& axis, const Sizes& places, bool by_c
   return out;
 }
 
-Result<std::vector<View>> tensor_splits_along(const Call& call, const Axis& axis, std::string_view parameter) {
+Result<std::vector<View>> tensor_splits_along(const Call& call, const Axis& axis,
+                                              std::string_view parameter) {
   PN_TRY(Sizes places, ints_arg(call, parameter));
   bool by_count = known_value(call, call.arg(parameter)).kind() == Value::Kind::kInt;
   if (by_count && places[0] <= 0) return bad_argument(call, parameter, "positive");
@@ -222,14 +227,24 @@ Result<std::vector<ArrayId>> lower_each(LowerContext& ctx, const Call& call) {
 
 template <BuildPieces kBuild, int kHostTenths>
 OpRow split_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kView, .spellings = std::move(spellings), .meta = meta_pieces<kBuild>,
-          .lower = lower_pieces<kBuild>, .cost = fixed_cost<kHostTenths, 0>, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kView,
+          .spellings = std::move(spellings),
+          .meta = meta_pieces<kBuild>,
+          .lower = lower_pieces<kBuild>,
+          .cost = fixed_cost<kHostTenths, 0>,
+          .examples = std::move(examples)};
 }
 
 template <BuildPieces kBuild>
 OpRow each_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kView, .spellings = std::move(spellings), .meta = meta_pieces<kBuild>,
-          .lower = lower_each<kBuild>, .cost = fixed_cost<120, 0>, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kView,
+          .spellings = std::move(spellings),
+          .meta = meta_pieces<kBuild>,
+          .lower = lower_each<kBuild>,
+          .cost = fixed_cost<120, 0>,
+          .examples = std::move(examples)};
 }
 
 }  // namespace
@@ -238,7 +253,8 @@ std::vector<OpRow> split_rows() {
   return {
       split_row<chunks, 54>(
           "chunk", {method("chunk", "input, chunks, dim=0"), function("torch.chunk", "input, chunks, dim=0")},
-          {{"x=f32[2,6]", "x.chunk(3, dim=1)"}, {"x=f32[2,7]", "x.chunk(3, -1)"},
+          {{"x=f32[2,6]", "x.chunk(3, dim=1)"},
+           {"x=f32[2,7]", "x.chunk(3, -1)"},
            {"x=f32[5,2]", "torch.chunk(x, 4, dim=0)"}}),
       split_row<splits, 77>(
           "split",
@@ -247,36 +263,41 @@ std::vector<OpRow> split_rows() {
            function("torch.functional.split", "input, split_size|split_size_or_sections, dim=0"),
            method("split_with_sizes", "input, split_size|split_sizes, dim=0"),
            function("torch.split_with_sizes", "input, split_size|split_sizes, dim=0")},
-          {{"x=f32[2,8]", "x.split(3, 1)"}, {"x=f32[2,8]", "x.split([3, 5], dim=-1)"},
-           {"x=f32[7,8]", "torch.functional.split(x, [2, 5], dim=0)"}, {"x=f32[2,8]", "torch.split(x, (4, 4), dim=1)"},
+          {{"x=f32[2,8]", "x.split(3, 1)"},
+           {"x=f32[2,8]", "x.split([3, 5], dim=-1)"},
+           {"x=f32[7,8]", "torch.functional.split(x, [2, 5], dim=0)"},
+           {"x=f32[2,8]", "torch.split(x, (4, 4), dim=1)"},
            {"x=f32[7,2]", "torch.split_with_sizes(x, [3, 4])"}}),
       split_row<tensor_splits, 90>(
           "tensor_split",
           {method("tensor_split", "input, indices_or_sections|indices|sections, dim=0"),
            function("torch.tensor_split", "input, indices_or_sections|indices|sections, dim=0")},
           {{"x=f32[7,2]", "x.tensor_split(3, 0)"}, {"x=f32[2,7]", "torch.tensor_split(x, (1, 4), dim=1)"}}),
-      split_row<hsplits, 90>("hsplit", {method("hsplit", "input, sections|indices"),
-                                        function("torch.hsplit", "input, sections|indices")},
-                             {{"x=f32[2,6]", "torch.hsplit(x, 2)"}, {"x=f32[6]", "x.hsplit((2, 3))"}}),
-      split_row<vsplits, 90>("vsplit", {method("vsplit", "input, sections|indices"),
-                                        function("torch.vsplit", "input, sections|indices")},
-                             {{"x=f32[4,6]", "torch.vsplit(x, 2)"}}),
-      split_row<dsplits, 90>("dsplit", {method("dsplit", "input, sections|indices"),
-                                        function("torch.dsplit", "input, sections|indices")},
-                             {{"x=f32[2,3,4]", "torch.dsplit(x, [1])"}}),
-      split_row<unbound, 60>("unbind", {method("unbind", "input, dim=0"), function("torch.unbind", "input, dim=0")},
+      split_row<hsplits, 90>(
+          "hsplit",
+          {method("hsplit", "input, sections|indices"), function("torch.hsplit", "input, sections|indices")},
+          {{"x=f32[2,6]", "torch.hsplit(x, 2)"}, {"x=f32[6]", "x.hsplit((2, 3))"}}),
+      split_row<vsplits, 90>(
+          "vsplit",
+          {method("vsplit", "input, sections|indices"), function("torch.vsplit", "input, sections|indices")},
+          {{"x=f32[4,6]", "torch.vsplit(x, 2)"}}),
+      split_row<dsplits, 90>(
+          "dsplit",
+          {method("dsplit", "input, sections|indices"), function("torch.dsplit", "input, sections|indices")},
+          {{"x=f32[2,3,4]", "torch.dsplit(x, [1])"}}),
+      split_row<unbound, 60>("unbind",
+                             {method("unbind", "input, dim=0"), function("torch.unbind", "input, dim=0")},
                              {{"x=f32[3,2,4]", "x.unbind(0)"}, {"x=f32[2,3]", "torch.unbind(x, dim=-1)"}}),
-      each_row<grid_views>(
-          "meshgrid",
-          {function("torch.meshgrid", "tensors..., *, indexing=None"),
-           function("torch.functional.meshgrid", "tensors..., *, indexing=None")},
-          {{"x=f32[3], y=f32[4]", "torch.meshgrid(x, y, indexing='ij')"},
-           {"x=f32[3], y=f32[4]", "torch.functional.meshgrid(x, y, indexing='xy')"},
-           {"x=i64[2], y=i64[3], z=i64[4]", "torch.meshgrid([x, y, z], indexing='ij')"}}),
-      each_row<broadcast_views>(
-          "broadcast_tensors", {function("torch.broadcast_tensors", "tensors..."),
-                                function("torch.functional.broadcast_tensors", "tensors...")},
-          {{"x=f32[3,1], y=f32[2,1,4]", "torch.broadcast_tensors(x, y)"}}),
+      each_row<grid_views>("meshgrid",
+                           {function("torch.meshgrid", "tensors..., *, indexing=None"),
+                            function("torch.functional.meshgrid", "tensors..., *, indexing=None")},
+                           {{"x=f32[3], y=f32[4]", "torch.meshgrid(x, y, indexing='ij')"},
+                            {"x=f32[3], y=f32[4]", "torch.functional.meshgrid(x, y, indexing='xy')"},
+                            {"x=i64[2], y=i64[3], z=i64[4]", "torch.meshgrid([x, y, z], indexing='ij')"}}),
+      each_row<broadcast_views>("broadcast_tensors",
+                                {function("torch.broadcast_tensors", "tensors..."),
+                                 function("torch.functional.broadcast_tensors", "tensors...")},
+                                {{"x=f32[3,1], y=f32[2,1,4]", "torch.broadcast_tensors(x, y)"}}),
   };
 }
 

@@ -32,7 +32,8 @@ Result<const TensorMeta*> pooled_input(const Call& call, size_t spatial) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   size_t rank = input->shape.size();
   if (rank != spatial + 1 && rank != spatial + 2)
-    return bad_argument(call, "input", fmt::format("a tensor of {} or {} dimensions", spatial + 1, spatial + 2));
+    return bad_argument(call, "input",
+                        fmt::format("a tensor of {} or {} dimensions", spatial + 1, spatial + 2));
   return input;
 }
 
@@ -56,7 +57,8 @@ Result<Window> read_window(const Call& call, size_t spatial, bool dilated) {
   w.in_size.assign(w.input->shape.begin() + static_cast<std::ptrdiff_t>(w.first()), w.input->shape.end());
   for (size_t i = 0; i < spatial; ++i) {
     int64_t k = w.kernel[i], s = w.stride[i], pad = w.padding[i], d = w.dilation[i];
-    if (k <= 0 || s <= 0 || d <= 0) return bad_argument(call, "kernel_size", "positive, with positive stride and dilation");
+    if (k <= 0 || s <= 0 || d <= 0)
+      return bad_argument(call, "kernel_size", "positive, with positive stride and dilation");
     if (pad < 0 || 2 * pad > d * (k - 1) + 1)
       return bad_argument(call, "padding", "at least 0 and at most half of the kernel");
     int64_t room = w.in_size[i] + 2 * pad - d * (k - 1) - 1;
@@ -69,8 +71,8 @@ Result<Window> read_window(const Call& call, size_t spatial, bool dilated) {
   return w;
 }
 
-// What pooling kernels return: the memory format that the operand suggests; in three dimensions only the plain one is
-// certain.
+// What pooling kernels return: the memory format that the operand suggests; in three dimensions only the
+// plain one is certain.
 std::optional<Shape> pooled_strides(const TensorMeta& input, const Shape& shape, size_t spatial) {
   std::optional<Shape> stride = suggested_strides(input, shape);
   if (spatial == 3 && stride && *stride != contiguous_strides(shape)) return std::nullopt;
@@ -78,10 +80,11 @@ std::optional<Shape> pooled_strides(const TensorMeta& input, const Shape& shape,
 }
 
 // One reduction over the window: `outside` where it leaves the input.
-ArrayId add_window(Program& p, const Window& w, ArrayId source, ReduceOp op, DType type, ExprId outside, std::string label,
-                   NodeId node) {
+ArrayId add_window(Program& p, const Window& w, ArrayId source, ReduceOp op, DType type, ExprId outside,
+                   std::string label, NodeId node) {
   Shape shape = w.result_shape();
-  std::vector<ExprId> at = identity(p, shape), in(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(w.first()));
+  std::vector<ExprId> at = identity(p, shape),
+                      in(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(w.first()));
   ExprId inside = kNoExpr;
   auto require = [&](ExprId e) { inside = inside == kNoExpr ? e : p.call(Fn::kAnd, {inside, e}); };
   for (size_t i = 0; i < w.spatial; ++i) {
@@ -194,7 +197,8 @@ Result<Shape> adaptive_size(const Call& call, const TensorMeta& input, size_t sp
   Value size = known_value(call, call.arg("output_size"));
   std::vector<Value> given = size.is_sequence() ? size.items() : std::vector<Value>(spatial, size);
   if (given.size() == 1) given.resize(spatial, given[0]);
-  if (given.size() != spatial) return bad_argument(call, "output_size", fmt::format("one integer or {}", spatial));
+  if (given.size() != spatial)
+    return bad_argument(call, "output_size", fmt::format("one integer or {}", spatial));
   Shape out;
   for (size_t i = 0; i < spatial; ++i) {
     Value v = known_value(call, given[i]);
@@ -246,67 +250,106 @@ OpCost cost_pool(const Call& call) {
 
 constexpr std::string_view kMaxPool =
     "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False";
-constexpr std::string_view kMaxPoolAten = "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False";
+constexpr std::string_view kMaxPoolAten =
+    "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False";
 constexpr std::string_view kMaxPoolIndices =
     "input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True";
 constexpr std::string_view kAvgPool =
-    "input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None";
+    "input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, "
+    "divisor_override=None";
 constexpr std::string_view kAvgPool1d =
     "input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True";
 
 template <int kSpatial>
 OpRow max_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kStencil, .spellings = std::move(spellings), .meta = meta_max_pool<kSpatial>,
-          .lower = lower_max_pool<kSpatial>, .cost = cost_pool, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kStencil,
+          .spellings = std::move(spellings),
+          .meta = meta_max_pool<kSpatial>,
+          .lower = lower_max_pool<kSpatial>,
+          .cost = cost_pool,
+          .examples = std::move(examples)};
 }
 
 template <int kSpatial>
 OpRow avg_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kStencil, .spellings = std::move(spellings), .meta = meta_avg_pool<kSpatial>,
-          .lower = lower_avg_pool<kSpatial>, .cost = cost_pool, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kStencil,
+          .spellings = std::move(spellings),
+          .meta = meta_avg_pool<kSpatial>,
+          .lower = lower_avg_pool<kSpatial>,
+          .cost = cost_pool,
+          .examples = std::move(examples)};
 }
 
 template <int kSpatial>
 OpRow adaptive_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kStencil, .spellings = std::move(spellings), .meta = meta_adaptive_avg<kSpatial>,
-          .lower = lower_adaptive<kSpatial>, .cost = fixed_cost<140, 1>, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kStencil,
+          .spellings = std::move(spellings),
+          .meta = meta_adaptive_avg<kSpatial>,
+          .lower = lower_adaptive<kSpatial>,
+          .cost = fixed_cost<140, 1>,
+          .examples = std::move(examples)};
 }
 
 template <int kSpatial>
-OpRow adaptive_max_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kStencil, .spellings = std::move(spellings), .meta = meta_adaptive_max<kSpatial>,
-          .cost = fixed_cost<160, 1>, .examples = std::move(examples), .wall = "no schedule"};
+OpRow adaptive_max_row(std::string_view name, std::vector<Spelling> spellings,
+                       std::vector<Example> examples) {
+  return {.name = name,
+          .cls = OpClass::kStencil,
+          .spellings = std::move(spellings),
+          .meta = meta_adaptive_max<kSpatial>,
+          .cost = fixed_cost<160, 1>,
+          .examples = std::move(examples),
+          .wall = "no schedule"};
 }
 
 std::vector<OpRow> pool_rows() {
   return {
-      max_row<1>("max_pool1d", {function("torch.nn.functional.max_pool1d", kMaxPool), function("torch.max_pool1d", kMaxPoolAten)},
-                 {{"x=f32[2,3,9]", "torch.nn.functional.max_pool1d(x, 3, 2, 1, 1, ceil_mode=False, return_indices=False)"}}),
-      max_row<2>("max_pool2d", {function("torch.nn.functional.max_pool2d", kMaxPool), function("torch.max_pool2d", kMaxPoolAten)},
-                 {{"x=f32[2,3,9,8]", "torch.nn.functional.max_pool2d(x, 3, 2, 1, 1, ceil_mode=False, return_indices=False)"},
-                  {"x=f16[2,3,9,8]", "torch.nn.functional.max_pool2d(x, kernel_size=2, stride=2)"},
-                  {"x=f32[2,3,10,10]", "torch.nn.functional.max_pool2d(x, 3, 2, 0, 1, ceil_mode=True)"},
-                  {"x=f32[2,3,9,8]", "torch.max_pool2d(x, (3, 2), (2, 1), (1, 0), (2, 1))"},
-                  {"x=f32[2,3,8,8]", "torch.nn.functional.max_pool2d(x, 2, return_indices=True)"}}),
-      max_row<3>("max_pool3d", {function("torch.nn.functional.max_pool3d", kMaxPool), function("torch.max_pool3d", kMaxPoolAten)},
-                 {{"x=f32[1,2,4,6,6]", "torch.nn.functional.max_pool3d(x, 2)"}}),
-      max_row<1>("max_pool1d_with_indices", {function("torch.nn.functional.max_pool1d_with_indices", kMaxPoolIndices),
-                                             function("torch.max_pool1d_with_indices", kMaxPoolAten)},
+      max_row<1>(
+          "max_pool1d",
+          {function("torch.nn.functional.max_pool1d", kMaxPool), function("torch.max_pool1d", kMaxPoolAten)},
+          {{"x=f32[2,3,9]",
+            "torch.nn.functional.max_pool1d(x, 3, 2, 1, 1, ceil_mode=False, return_indices=False)"}}),
+      max_row<2>(
+          "max_pool2d",
+          {function("torch.nn.functional.max_pool2d", kMaxPool), function("torch.max_pool2d", kMaxPoolAten)},
+          {{"x=f32[2,3,9,8]",
+            "torch.nn.functional.max_pool2d(x, 3, 2, 1, 1, ceil_mode=False, return_indices=False)"},
+           {"x=f16[2,3,9,8]", "torch.nn.functional.max_pool2d(x, kernel_size=2, stride=2)"},
+           {"x=f32[2,3,10,10]", "torch.nn.functional.max_pool2d(x, 3, 2, 0, 1, ceil_mode=True)"},
+           {"x=f32[2,3,9,8]", "torch.max_pool2d(x, (3, 2), (2, 1), (1, 0), (2, 1))"},
+           {"x=f32[2,3,8,8]", "torch.nn.functional.max_pool2d(x, 2, return_indices=True)"}}),
+      max_row<3>(
+          "max_pool3d",
+          {function("torch.nn.functional.max_pool3d", kMaxPool), function("torch.max_pool3d", kMaxPoolAten)},
+          {{"x=f32[1,2,4,6,6]", "torch.nn.functional.max_pool3d(x, 2)"}}),
+      max_row<1>("max_pool1d_with_indices",
+                 {function("torch.nn.functional.max_pool1d_with_indices", kMaxPoolIndices),
+                  function("torch.max_pool1d_with_indices", kMaxPoolAten)},
                  {{"x=f32[2,3,8]", "torch.nn.functional.max_pool1d_with_indices(x, 2)"}}),
-      max_row<2>("max_pool2d_with_indices", {function("torch.nn.functional.max_pool2d_with_indices", kMaxPoolIndices),
-                                             function("torch._C._nn.max_pool2d_with_indices", kMaxPoolAten)},
+      max_row<2>("max_pool2d_with_indices",
+                 {function("torch.nn.functional.max_pool2d_with_indices", kMaxPoolIndices),
+                  function("torch._C._nn.max_pool2d_with_indices", kMaxPoolAten)},
                  {{"x=f32[2,3,8,8]", "torch.nn.functional.max_pool2d_with_indices(x, 2)"}}),
       avg_row<1>("avg_pool1d", {function("torch.avg_pool1d", kAvgPool1d)},
                  {{"x=f32[2,3,9]", "torch.avg_pool1d(x, (3,), (2,), (1,), False, True)"}}),
-      avg_row<2>("avg_pool2d", {function("torch.nn.functional.avg_pool2d", kAvgPool), function("torch._C._nn.avg_pool2d", kAvgPool)},
-                 {{"x=f32[2,3,9,8]", "torch._C._nn.avg_pool2d(x, 3, 2, 1, False, True, None)"},
-                  {"x=f16[2,3,9,8]", "torch.nn.functional.avg_pool2d(x, 3, 2, 1, False, False)"},
-                  {"x=f32[2,3,10,7]", "torch.nn.functional.avg_pool2d(x, kernel_size=2, stride=2, ceil_mode=True)"},
-                  {"x=f32[2,3,8,8]", "torch.nn.functional.avg_pool2d(x, 2, 2, 0, True, True, 3)"}}),
-      avg_row<3>("avg_pool3d", {function("torch.nn.functional.avg_pool3d", kAvgPool), function("torch._C._nn.avg_pool3d", kAvgPool)},
+      avg_row<2>(
+          "avg_pool2d",
+          {function("torch.nn.functional.avg_pool2d", kAvgPool),
+           function("torch._C._nn.avg_pool2d", kAvgPool)},
+          {{"x=f32[2,3,9,8]", "torch._C._nn.avg_pool2d(x, 3, 2, 1, False, True, None)"},
+           {"x=f16[2,3,9,8]", "torch.nn.functional.avg_pool2d(x, 3, 2, 1, False, False)"},
+           {"x=f32[2,3,10,7]", "torch.nn.functional.avg_pool2d(x, kernel_size=2, stride=2, ceil_mode=True)"},
+           {"x=f32[2,3,8,8]", "torch.nn.functional.avg_pool2d(x, 2, 2, 0, True, True, 3)"}}),
+      avg_row<3>("avg_pool3d",
+                 {function("torch.nn.functional.avg_pool3d", kAvgPool),
+                  function("torch._C._nn.avg_pool3d", kAvgPool)},
                  {{"x=f32[1,2,4,6,6]", "torch.nn.functional.avg_pool3d(x, 2)"}}),
       adaptive_row<1>("adaptive_avg_pool1d", {function("torch.adaptive_avg_pool1d", "input, output_size")},
-                      {{"x=f32[2,3,8]", "torch.adaptive_avg_pool1d(x, 1)"}, {"x=f32[2,3,8]", "torch.adaptive_avg_pool1d(x, 3)"}}),
+                      {{"x=f32[2,3,8]", "torch.adaptive_avg_pool1d(x, 1)"},
+                       {"x=f32[2,3,8]", "torch.adaptive_avg_pool1d(x, 3)"}}),
       adaptive_row<2>("adaptive_avg_pool2d",
                       {function("torch.nn.functional.adaptive_avg_pool2d", "input, output_size"),
                        function("torch._C._nn.adaptive_avg_pool2d", "input, output_size")},
@@ -318,16 +361,19 @@ std::vector<OpRow> pool_rows() {
                        function("torch._C._nn.adaptive_avg_pool3d", "input, output_size")},
                       {{"x=f32[1,2,4,6,5]", "torch.nn.functional.adaptive_avg_pool3d(x, (1, 1, 1))"},
                        {"x=f32[1,2,4,6,5]", "torch.nn.functional.adaptive_avg_pool3d(x, (2, 3, 2))"}}),
-      adaptive_max_row<1>("adaptive_max_pool1d",
-                          {function("torch.nn.functional.adaptive_max_pool1d", "input, output_size, return_indices=False")},
-                          {{"x=f32[2,3,7]", "torch.nn.functional.adaptive_max_pool1d(x, 2)"}}),
-      adaptive_max_row<2>("adaptive_max_pool2d",
-                          {function("torch.nn.functional.adaptive_max_pool2d", "input, output_size, return_indices=False")},
-                          {{"x=f32[2,3,7,5]", "torch.nn.functional.adaptive_max_pool2d(x, (2, 3))"},
-                           {"x=f32[2,3,7,5]", "torch.nn.functional.adaptive_max_pool2d(x, 2, return_indices=True)"}}),
-      adaptive_max_row<3>("adaptive_max_pool3d",
-                          {function("torch.nn.functional.adaptive_max_pool3d", "input, output_size, return_indices=False")},
-                          {{"x=f32[1,2,4,7,5]", "torch.nn.functional.adaptive_max_pool3d(x, 2)"}}),
+      adaptive_max_row<1>(
+          "adaptive_max_pool1d",
+          {function("torch.nn.functional.adaptive_max_pool1d", "input, output_size, return_indices=False")},
+          {{"x=f32[2,3,7]", "torch.nn.functional.adaptive_max_pool1d(x, 2)"}}),
+      adaptive_max_row<2>(
+          "adaptive_max_pool2d",
+          {function("torch.nn.functional.adaptive_max_pool2d", "input, output_size, return_indices=False")},
+          {{"x=f32[2,3,7,5]", "torch.nn.functional.adaptive_max_pool2d(x, (2, 3))"},
+           {"x=f32[2,3,7,5]", "torch.nn.functional.adaptive_max_pool2d(x, 2, return_indices=True)"}}),
+      adaptive_max_row<3>(
+          "adaptive_max_pool3d",
+          {function("torch.nn.functional.adaptive_max_pool3d", "input, output_size, return_indices=False")},
+          {{"x=f32[1,2,4,7,5]", "torch.nn.functional.adaptive_max_pool3d(x, 2)"}}),
   };
 }
 
@@ -361,7 +407,8 @@ Result<std::vector<ArrayId>> lower_adaptive_avg(LowerContext& ctx, const Call& c
   size_t first = input->shape.size() - out_size.size();
   Shape shape(input->shape.begin(), input->shape.begin() + static_cast<std::ptrdiff_t>(first)), extents;
   shape.insert(shape.end(), out_size.begin(), out_size.end());
-  std::vector<ExprId> at = identity(p, shape), in(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(first));
+  std::vector<ExprId> at = identity(p, shape),
+                      in(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(first));
   std::vector<ExprId> counts;
   ExprId inside = kNoExpr;
   bool to_one = true;
@@ -371,7 +418,8 @@ Result<std::vector<ArrayId>> lower_adaptive_avg(LowerContext& ctx, const Call& c
     if (out == 0 || n == 0) return no_lowering(call, "the operand or the result is empty");
     to_one &= out == 1;
     elements *= static_cast<double>(n);
-    for (int64_t o = 0; o < out; ++o) widest = std::max(widest, adaptive_end(o, out, n) - adaptive_start(o, out, n));
+    for (int64_t o = 0; o < out; ++o)
+      widest = std::max(widest, adaptive_end(o, out, n) - adaptive_start(o, out, n));
     extents.push_back(widest);
     ExprId k = p.reduce_index(static_cast<int>(i), widest), o = at[first + i];
     if (n % out == 0) {
@@ -390,11 +438,13 @@ Result<std::vector<ArrayId>> lower_adaptive_avg(LowerContext& ctx, const Call& c
   }
   ExprId value = p.cast(p.read(source, in), wide);
   if (inside != kNoExpr) value = p.select(inside, value, p.real(0, wide));
-  ArrayId sum = p.add_reduce(shape, wide, ReduceOp::kSum, extents, value, label_of(call, "sum"), call.node->id);
+  ArrayId sum =
+      p.add_reduce(shape, wide, ReduceOp::kSum, extents, value, label_of(call, "sum"), call.node->id);
   E mean{&p, p.read(sum, at)};
   if (to_one) {
     // mean(): a multiplication by the float32 quotient of the element counts.
-    double factor = wide == DType::kFloat64 ? 1.0 / elements : static_cast<double>(1.0f / static_cast<float>(elements));
+    double factor =
+        wide == DType::kFloat64 ? 1.0 / elements : static_cast<double>(1.0f / static_cast<float>(elements));
     mean = mean * factor;
   } else {
     for (ExprId count : counts) mean = mean / E{&p, p.cast(count, wide)};

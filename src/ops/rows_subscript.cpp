@@ -6,8 +6,8 @@
 #include "ops/view_algebra.h"
 #include "ops/view_rows.h"
 
-// x[...] and x[...] = y. A subscript is a view by its integers, slices, None and Ellipsis, then, if it holds tensors or
-// lists, a gather over the axes of that view ("advanced indexing").
+// x[...] and x[...] = y. A subscript is a view by its integers, slices, None and Ellipsis, then, if it holds
+// tensors or lists, a gather over the axes of that view ("advanced indexing").
 
 namespace passnet {
 
@@ -29,8 +29,8 @@ struct Subscript {
   std::vector<Advanced> advanced;
   bool run_time_select = false;  // indexed by a 0-dim tensor: a view whose offset only the run knows
 
-  Shape index_shape;             // of the broadcast index tensors
-  int first = 0;                 // result axis at which index_shape stands
+  Shape index_shape;  // of the broadcast index tensors
+  int first = 0;      // result axis at which index_shape stands
 };
 
 Result<std::optional<int64_t>> slice_bound(const Call& call, const Value& v) {
@@ -58,9 +58,8 @@ Status apply_slice(const Call& call, View& view, int axis, const Value& slice) {
 }
 
 bool is_int_list(const Value& v) {
-  return v.is_sequence() && std::all_of(v.items().begin(), v.items().end(), [](const Value& item) {
-           return item.kind() == Value::Kind::kInt;
-         });
+  return v.is_sequence() && std::all_of(v.items().begin(), v.items().end(),
+                                        [](const Value& item) { return item.kind() == Value::Kind::kInt; });
 }
 
 // Axes of the operand that one item takes.
@@ -122,7 +121,8 @@ Result<Subscript> parse_items(const Call& call, const TensorMeta& source, const 
     } else if (item.kind() == Value::Kind::kInt) {
       int64_t size = s.view.shape()[static_cast<size_t>(axis)], index = item.as_int();
       if (index < -size || index >= size)
-        return bad_argument(call, "index", fmt::format("within the axis of size {}, which {} is not", size, index));
+        return bad_argument(call, "index",
+                            fmt::format("within the axis of size {}, which {} is not", size, index));
       s.view.select(axis, index < 0 ? index + size : index);
     } else if (const TensorMeta* tensor = call.tensor(item); tensor && tensor->dim() == 0) {
       s.run_time_select = true;
@@ -135,7 +135,8 @@ Result<Subscript> parse_items(const Call& call, const TensorMeta& source, const 
       for (const Value& element : item.items()) {
         int64_t i = element.as_int();
         if (i < -size || i >= size)
-          return bad_argument(call, "index", fmt::format("within the axis of size {}, which {} is not", size, i));
+          return bad_argument(call, "index",
+                              fmt::format("within the axis of size {}, which {} is not", size, i));
         index.literals.push_back(i < 0 ? i + size : i);
       }
       s.advanced.push_back(std::move(index));
@@ -208,7 +209,8 @@ Result<ExprId> index_expression(LowerContext& ctx, const Subscript& s, const Adv
     ExprId position = own.back();
     ExprId out = p.integer(index.literals.back());
     for (size_t i = index.literals.size() - 1; i-- > 0;)
-      out = p.select(p.call(Fn::kEq, {position, p.integer(static_cast<int64_t>(i))}), p.integer(index.literals[i]), out);
+      out = p.select(p.call(Fn::kEq, {position, p.integer(static_cast<int64_t>(i))}),
+                     p.integer(index.literals[i]), out);
     return out;
   }
   PN_TRY(ArrayId array, ctx.array(index.tensor));
@@ -224,7 +226,8 @@ Result<std::vector<ArrayId>> lower_subscript(LowerContext& ctx, const Call& call
                         [&](Program& p, std::span<const ExprId> at) { return s.view.map(p, at); });
   PN_TRY(ArrayId source, ctx.array(call.arg("input")));
   for (const Advanced& index : s.advanced)
-    if (index.tensor.is_none() && index.literals.empty()) return no_lowering(call, "an empty list as a subscript");
+    if (index.tensor.is_none() && index.literals.empty())
+      return no_lowering(call, "an empty list as a subscript");
   Program& p = ctx.program();
   const Shape& shape = call.node->meta.tensor.shape;
   std::vector<ExprId> at = identity(p, shape);
@@ -239,7 +242,8 @@ Result<std::vector<ArrayId>> lower_subscript(LowerContext& ctx, const Call& call
     PN_TRY(in_view[static_cast<size_t>(index.axis)], index_expression(ctx, s, index, at));
   }
   ExprId element = p.read(source, s.view.map(p, in_view));
-  return std::vector<ArrayId>{p.add_map(shape, p.array(source).dtype, element, label_of(call), call.node->id)};
+  return std::vector<ArrayId>{
+      p.add_map(shape, p.array(source).dtype, element, label_of(call), call.node->id)};
 }
 
 // ---- a tuple's element, or a slice of it ----
@@ -253,7 +257,8 @@ Result<std::vector<size_t>> tuple_elements(const Call& call, size_t size, bool& 
     if (i < -n || i >= n) return bad_argument(call, "index", fmt::format("within the tuple of {}", n));
     return std::vector<size_t>{static_cast<size_t>(i < 0 ? i + n : i)};
   }
-  if (index.kind() != Value::Kind::kSlice) return bad_argument(call, "index", "an integer or a slice, for a tuple");
+  if (index.kind() != Value::Kind::kSlice)
+    return bad_argument(call, "index", "an integer or a slice, for a tuple");
   PN_TRY(std::optional<int64_t> start, slice_bound(call, index.items()[0]));
   PN_TRY(std::optional<int64_t> stop, slice_bound(call, index.items()[1]));
   PN_TRY(std::optional<int64_t> step, slice_bound(call, index.items()[2]));
@@ -357,24 +362,39 @@ OpCost cost_setitem(const Call& call) {
 
 std::vector<OpRow> subscript_rows() {
   return {
-      {.name = "getitem", .cls = OpClass::kView,
+      {.name = "getitem",
+       .cls = OpClass::kView,
        .spellings = {function("operator.getitem", "input, index"), method("__getitem__", "input, index")},
-       .meta = meta_getitem, .lower = lower_getitem, .cost = cost_getitem,
-       .examples = {{"x=f32[4,5,6]", "x[0]"}, {"x=f32[4,5,6]", "x[-1, :, 2:5]"}, {"x=f32[4,5,6]", "x[..., 1:]"},
-                    {"x=f32[4,5,6]", "x[:, None, 1::2]"}, {"x=f32[4,5,6]", "x[:, :, -3:100:2]"},
-                    {"x=f32[4,5,6]", "x[None]"}, {"x=f32[4,5,6]", "x[..., 0, :]"},
-                    {"x=f32[4,5,6], i=i64[3]", "x[i]"}, {"x=f32[4,5,6], i=i64[3]", "x[:, i]"},
+       .meta = meta_getitem,
+       .lower = lower_getitem,
+       .cost = cost_getitem,
+       .examples = {{"x=f32[4,5,6]", "x[0]"},
+                    {"x=f32[4,5,6]", "x[-1, :, 2:5]"},
+                    {"x=f32[4,5,6]", "x[..., 1:]"},
+                    {"x=f32[4,5,6]", "x[:, None, 1::2]"},
+                    {"x=f32[4,5,6]", "x[:, :, -3:100:2]"},
+                    {"x=f32[4,5,6]", "x[None]"},
+                    {"x=f32[4,5,6]", "x[..., 0, :]"},
+                    {"x=f32[4,5,6], i=i64[3]", "x[i]"},
+                    {"x=f32[4,5,6], i=i64[3]", "x[:, i]"},
                     {"x=f32[4,5,6], i=i64[3,1], j=i64[2]", "x[i, :, j]"},
                     {"x=f32[4,5,6], i=i64[2,2]", "x.permute(2, 0, 1)[:, i]"},
-                    {"x=f32[4,5,6]", "x[..., [2, -1, 0], :]"}, {"x=f32[4,6]", "x.chunk(2, 1)[-1]"}}},
-      {.name = "index", .cls = OpClass::kCopy,
+                    {"x=f32[4,5,6]", "x[..., [2, -1, 0], :]"},
+                    {"x=f32[4,6]", "x.chunk(2, 1)[-1]"}}},
+      {.name = "index",
+       .cls = OpClass::kCopy,
        .spellings = {function("torch.ops.aten.index", "input, indices"),
                      function("torch.ops.aten.index.Tensor", "input, indices")},
-       .meta = meta_index, .lower = lower_index, .cost = fixed_cost<250, 1>,
+       .meta = meta_index,
+       .lower = lower_index,
+       .cost = fixed_cost<250, 1>,
        .examples = {{"x=f32[4,5], i=i64[3]", "torch.ops.aten.index(x, [None, i])"}}},
-      {.name = "setitem", .cls = OpClass::kOther,
-       .spellings = {function("operator.setitem", "input, index, value"), method("__setitem__", "input, index, value")},
-       .meta = meta_setitem, .cost = cost_setitem,
+      {.name = "setitem",
+       .cls = OpClass::kOther,
+       .spellings = {function("operator.setitem", "input, index, value"),
+                     method("__setitem__", "input, index, value")},
+       .meta = meta_setitem,
+       .cost = cost_setitem,
        .examples = {{"x=f32[4,5]", "operator.setitem(x, (slice(None), slice(1, 3)), 0.0)"}},
        .wall = "a subscript store writes its operand and has no value"},
   };

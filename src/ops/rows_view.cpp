@@ -128,13 +128,15 @@ Result<View> expanded(const Call& call, Shape shape, std::string_view parameter)
   PN_TRY(View view, source_view(call));
   int fresh = static_cast<int>(shape.size()) - view.rank();
   if (fresh < 0)
-    return bad_argument(call, parameter, fmt::format("at least {} sizes, one for each dimension", view.rank()));
+    return bad_argument(call, parameter,
+                        fmt::format("at least {} sizes, one for each dimension", view.rank()));
   for (size_t i = 0; i < shape.size(); ++i) {
     bool is_new = static_cast<int>(i) < fresh;
     int64_t old_size = is_new ? 1 : view.shape()[i - static_cast<size_t>(fresh)];
     if (shape[i] == -1 && !is_new) shape[i] = old_size;
     if (shape[i] < 0 || (old_size != 1 && old_size != shape[i]))
-      return bad_argument(call, parameter, fmt::format("sizes that {} can be expanded to", fmt::join(view.shape(), "x")));
+      return bad_argument(call, parameter,
+                          fmt::format("sizes that {} can be expanded to", fmt::join(view.shape(), "x")));
   }
   view.expand(shape);
   return view;
@@ -168,7 +170,8 @@ Result<View> build_select(const Call& call) {
   PN_TRY(int axis, axis_arg(call, "dim", view.rank()));
   PN_TRY(int64_t index, int_arg(call, "index"));
   int64_t size = view.rank() == 0 ? 0 : view.shape()[static_cast<size_t>(axis)];
-  if (index < -size || index >= size) return bad_argument(call, "index", fmt::format("within the axis of size {}", size));
+  if (index < -size || index >= size)
+    return bad_argument(call, "index", fmt::format("within the axis of size {}", size));
   view.select(axis, index < 0 ? index + size : index);
   return view;
 }
@@ -179,7 +182,8 @@ Result<View> build_unfold(const Call& call) {
   PN_TRY(int64_t size, int_arg(call, "size"));
   PN_TRY(int64_t step, int_arg(call, "step"));
   int64_t extent = view.rank() == 0 ? 1 : view.shape()[static_cast<size_t>(axis)];
-  if (size < 0 || size > extent) return bad_argument(call, "size", fmt::format("at most the axis' size, {}", extent));
+  if (size < 0 || size > extent)
+    return bad_argument(call, "size", fmt::format("at most the axis' size, {}", extent));
   if (step <= 0) return bad_argument(call, "step", "positive");
   view.unfold(axis, size, step);
   return view;
@@ -334,7 +338,8 @@ Result<Inferred> meta_view_op(const Call& call) {
   out.dtype = shape_value.is_sequence() ? shape_value.items()[0].as_dtype() : shape_value.as_dtype();
   int64_t from = size_of(input->dtype), to = size_of(out.dtype);
   if (from == to) return tensor_result(std::move(out));
-  if (out.shape.empty()) return bad_argument(call, "input", "a tensor with dimensions, as the element size changes");
+  if (out.shape.empty())
+    return bad_argument(call, "input", "a tensor with dimensions, as the element size changes");
   int64_t last = out.shape.back() * from;
   if (last % to != 0 || (out.stride && out.stride->back() != 1))
     return bad_argument(call, "shape", "a type whose size divides the bytes of a dense last axis");
@@ -345,151 +350,26 @@ Result<Inferred> meta_view_op(const Call& call) {
   return tensor_result(std::move(out));
 }
 
-bool copied(const Call& call, double& bytes) {
-  const TensorMeta* input = call.tensor("input");
-  const Meta& out = call.node->meta;
-  if (!input || !out.is_tensor() || out.tensor.storage == input->storage) return false;
-  bytes = static_cast<double>(input->bytes() + out.tensor.bytes());
-  return true;
-}
-
-OpCost cost_reshape(const Call& call) {
-  OpCost cost;
-  cost.host_us = 3.0;
-  cost.kernels = 0;
-  cost.bytes = 0;
-  if (copied(call, cost.bytes)) cost.host_us = 15.7, cost.kernels = 1;
-  return cost;
-}
-
-OpCost cost_contiguous(const Call& call) {
-  OpCost cost = cost_reshape(call);
-  if (cost.kernels == 0) cost.host_us = 0.2;
-  return cost;
-}
-
-// ---- no-ops and copies that keep the elements where they are ----
-
-Result<std::vector<ArrayId>> lower_same(LowerContext& ctx, const Call& call) {
-  PN_TRY(ArrayId id, ctx.array(call.arg("input")));
-  return std::vector<ArrayId>{id};
-}
-
-Result<Inferred> meta_same(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  return tensor_result(*input);
-}
-
-Result<std::optional<Shape>> formatted_strides(const Call& call, const TensorMeta& input, std::string_view format) {
-  if (format == "contiguous_format") return std::optional<Shape>(contiguous_strides(input.shape));
-  if (format == "preserve_format") return preserved_strides(input);
-  int rank = format == "channels_last" ? 4 : format == "channels_last_3d" ? 5 : -1;
-  if (input.dim() != rank) return bad_argument(call, "memory_format", "a format that suits the tensor's rank");
-  return std::optional<Shape>(channels_last_strides(input.shape));
-}
-
-Result<Inferred> meta_contiguous(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  PN_TRY(std::string format, format_arg(call, "memory_format", "contiguous_format"));
-  PN_TRY(std::optional<Shape> stride, formatted_strides(call, *input, format));
-  if (!input->stride) {  // perhaps a copy, perhaps not: the strides are certain, sharing is possible
-    TensorMeta out = *input;
-    out.stride = std::move(stride);
-    return tensor_result(std::move(out));
-  }
-  bool already = format == "contiguous_format" ? input->is_contiguous()
-                                               : is_channels_last(input->shape, *input->stride);
-  if (already) return tensor_result(*input);
-  return fresh(input->shape, input->dtype, std::move(stride));
-}
-
-Result<Inferred> meta_clone(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  PN_TRY(std::string format, format_arg(call, "memory_format", "preserve_format"));
-  PN_TRY(std::optional<Shape> stride, formatted_strides(call, *input, format));
-  return fresh(input->shape, input->dtype, std::move(stride));
-}
-
-Result<Inferred> meta_dropout(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  PN_TRY(bool training, bool_arg(call, "training"));
-  if (!training || call.in_place) return tensor_result(*input);
-  return fresh(input->shape, input->dtype, preserved_strides(*input));
-}
-
-Result<std::vector<ArrayId>> lower_dropout(LowerContext& ctx, const Call& call) {
-  PN_TRY(bool training, bool_arg(call, "training"));
-  if (training) return no_lowering(call, "dropout in training draws random numbers");
-  return lower_same(ctx, call);
-}
-
-OpCost cost_dropout(const Call& call) {
-  OpCost cost;
-  Result<bool> training = bool_arg(call, "training");
-  cost.host_us = training.ok() && *training ? 14 : 3.9;
-  cost.kernels = training.ok() && *training ? 1 : 0;
-  if (cost.kernels == 0) cost.bytes = 0;
-  return cost;
-}
-
-Result<Inferred> meta_as_strided(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  PN_TRY(Shape size, ints_arg(call, "size"));
-  PN_TRY(Shape stride, ints_arg(call, "stride"));
-  PN_TRY(std::optional<int64_t> offset, optional_int_arg(call, "storage_offset"));
-  if (size.size() != stride.size()) return bad_argument(call, "stride", "as many as `size` has");
-  TensorMeta out = *input;
-  out.shape = std::move(size);
-  out.stride = std::move(stride);
-  if (offset) out.offset = *offset;
-  return tensor_result(std::move(out));
-}
-
-Result<Inferred> meta_real_view(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  if (!is_complex(input->dtype)) return bad_argument(call, "input", "a complex tensor");
-  TensorMeta out = *input;
-  out.dtype = input->dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
-  out.offset *= 2;
-  out.shape.push_back(2);
-  if (out.stride) {
-    for (int64_t& stride : *out.stride) stride *= 2;
-    out.stride->push_back(1);
-  }
-  return tensor_result(std::move(out));
-}
-
-Result<Inferred> meta_complex_view(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  bool fits = input->dtype == DType::kFloat32 || input->dtype == DType::kFloat64;
-  if (!fits || input->shape.empty() || input->shape.back() != 2)
-    return bad_argument(call, "input", "a float tensor whose last axis has size 2");
-  TensorMeta out = *input;
-  out.dtype = input->dtype == DType::kFloat32 ? DType::kComplex64 : DType::kComplex128;
-  out.offset /= 2;
-  out.shape.pop_back();
-  if (out.stride) {
-    out.stride->pop_back();
-    for (int64_t& stride : *out.stride) stride /= 2;
-  }
-  return tensor_result(std::move(out));
-}
-
 template <BuildView kBuild>
 OpRow view_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kView, .spellings = std::move(spellings), .meta = meta_view<kBuild>,
-          .lower = lower_view<kBuild>, .cost = fixed_cost<30, 0>, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kView,
+          .spellings = std::move(spellings),
+          .meta = meta_view<kBuild>,
+          .lower = lower_view<kBuild>,
+          .cost = fixed_cost<30, 0>,
+          .examples = std::move(examples)};
 }
 
 template <TargetShape kShape, bool kMayCopy = true>
 OpRow reshape_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kView, .spellings = std::move(spellings), .meta = meta_reshape<kShape, kMayCopy>,
-          .lower = lower_reshape, .cost = cost_reshape, .examples = std::move(examples)};
-}
-
-OpRow same_row(std::string_view name, std::vector<Spelling> spellings, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kView, .spellings = std::move(spellings), .meta = meta_same,
-          .lower = lower_same, .cost = fixed_cost<20, 0>, .examples = std::move(examples)};
+  return {.name = name,
+          .cls = OpClass::kView,
+          .spellings = std::move(spellings),
+          .meta = meta_reshape<kShape, kMayCopy>,
+          .lower = lower_reshape,
+          .cost = view_or_copy_cost,
+          .examples = std::move(examples)};
 }
 
 std::vector<OpRow> strided_rows() {
@@ -497,147 +377,137 @@ std::vector<OpRow> strided_rows() {
       view_row<build_transpose>(
           "transpose",
           {method("transpose", "input, dim0, dim1"), function("torch.transpose", "input, dim0, dim1"),
-           method("swapaxes", "input, dim0|axis0, dim1|axis1"), function("torch.swapaxes", "input, dim0|axis0, dim1|axis1"),
+           method("swapaxes", "input, dim0|axis0, dim1|axis1"),
+           function("torch.swapaxes", "input, dim0|axis0, dim1|axis1"),
            method("swapdims", "input, dim0, dim1"), function("torch.swapdims", "input, dim0, dim1")},
-          {{"x=f32[2,3,4]", "x.transpose(1, 2)"}, {"x=f16[2,3,4]", "torch.transpose(x, -1, 0)"},
-           {"x=f32[2,3]", "torch.swapaxes(x, 0, 1)"}, {"x=f32[2,3]", "x.swapdims(0, 1)"}}),
-      view_row<build_permute>(
-          "permute", {method("permute", "input, dims..."), function("torch.permute", "input, dims")},
-          {{"x=f32[2,3,4,5]", "x.permute(0, 2, 3, 1)"}, {"x=f32[2,3,4]", "x.permute((2, 0, -2))"},
-           {"x=f32[2,3,4]", "torch.permute(x, [2, 0, 1])"}}),
+          {{"x=f32[2,3,4]", "x.transpose(1, 2)"},
+           {"x=f16[2,3,4]", "torch.transpose(x, -1, 0)"},
+           {"x=f32[2,3]", "torch.swapaxes(x, 0, 1)"},
+           {"x=f32[2,3]", "x.swapdims(0, 1)"}}),
+      view_row<build_permute>("permute",
+                              {method("permute", "input, dims..."), function("torch.permute", "input, dims")},
+                              {{"x=f32[2,3,4,5]", "x.permute(0, 2, 3, 1)"},
+                               {"x=f32[2,3,4]", "x.permute((2, 0, -2))"},
+                               {"x=f32[2,3,4]", "torch.permute(x, [2, 0, 1])"}}),
       view_row<build_t>("t", {method("t", "input"), function("torch.t", "input")},
                         {{"x=f32[2,3]", "x.t()"}, {"x=f32[3]", "torch.t(x)"}}),
       view_row<build_adjoint>("adjoint", {method("adjoint", "input"), function("torch.adjoint", "input")},
                               {{"x=f32[2,3,4]", "torch.adjoint(x)"}}),
       view_row<build_movedim>(
           "movedim",
-          {method("movedim", "input, source, destination"), function("torch.movedim", "input, source, destination"),
-           method("moveaxis", "input, source, destination"), function("torch.moveaxis", "input, source, destination")},
+          {method("movedim", "input, source, destination"),
+           function("torch.movedim", "input, source, destination"),
+           method("moveaxis", "input, source, destination"),
+           function("torch.moveaxis", "input, source, destination")},
           {{"x=f32[2,3,4]", "x.movedim(0, -1)"}, {"x=f32[2,3,4,5]", "torch.movedim(x, (0, 1), (2, 0))"}}),
       view_row<build_unsqueeze>(
           "unsqueeze", {method("unsqueeze", "input, dim|axis"), function("torch.unsqueeze", "input, dim")},
-          {{"x=f32[2,3]", "x.unsqueeze(-1)"}, {"x=f32[2,3]", "x.unsqueeze(dim=0)"},
-           {"x=f32[2,3]", "torch.unsqueeze(x, 1)"}, {"x=f32[4,6]", "x.t().unsqueeze(1)"}}),
+          {{"x=f32[2,3]", "x.unsqueeze(-1)"},
+           {"x=f32[2,3]", "x.unsqueeze(dim=0)"},
+           {"x=f32[2,3]", "torch.unsqueeze(x, 1)"},
+           {"x=f32[4,6]", "x.t().unsqueeze(1)"}}),
       view_row<build_squeeze>(
-          "squeeze", {method("squeeze", "input, dim|axis=None"), function("torch.squeeze", "input, dim|axis=None")},
-          {{"x=f32[2,1,3,1]", "x.squeeze(-1)"}, {"x=f32[2,1,3,1]", "x.squeeze()"}, {"x=f32[2,3]", "x.squeeze(dim=0)"},
+          "squeeze",
+          {method("squeeze", "input, dim|axis=None"), function("torch.squeeze", "input, dim|axis=None")},
+          {{"x=f32[2,1,3,1]", "x.squeeze(-1)"},
+           {"x=f32[2,1,3,1]", "x.squeeze()"},
+           {"x=f32[2,3]", "x.squeeze(dim=0)"},
            {"x=f32[2,1,3,1]", "torch.squeeze(x, dim=(1, 3))"}}),
       view_row<build_expand>(
           "expand",
-          {method("expand", "input, size..., *, implicit=False"), function("torch.broadcast_to", "input, size"),
-           method("broadcast_to", "input, size")},
-          {{"x=f32[2,1,3]", "x.expand(-1, 4, -1)"}, {"x=f32[3]", "x.expand(2, 1, 3)"},
-           {"x=f32[1,3]", "x.expand([5, 3])"}, {"x=f32[1,3]", "torch.broadcast_to(x, (2, 3))"},
+          {method("expand", "input, size..., *, implicit=False"),
+           function("torch.broadcast_to", "input, size"), method("broadcast_to", "input, size")},
+          {{"x=f32[2,1,3]", "x.expand(-1, 4, -1)"},
+           {"x=f32[3]", "x.expand(2, 1, 3)"},
+           {"x=f32[1,3]", "x.expand([5, 3])"},
+           {"x=f32[1,3]", "torch.broadcast_to(x, (2, 3))"},
            {"x=f32[3,2]", "x.t().expand(1, 2, 3)"}}),
       view_row<build_expand_as>("expand_as", {method("expand_as", "input, other")},
                                 {{"x=f32[2,1], y=f32[3,2,4]", "x.expand_as(y)"}}),
-      view_row<build_narrow>("narrow", {method("narrow", "input, dim, start, length"),
-                                        function("torch.narrow", "input, dim, start, length")},
-                             {{"x=f32[2,8]", "x.narrow(1, 2, 3)"}, {"x=f32[2,8]", "torch.narrow(x, -1, -4, 2)"}}),
-      view_row<build_select>("select", {method("select", "input, dim, index"),
-                                        function("torch.select", "input, dim, index")},
-                             {{"x=f32[2,3,4]", "x.select(1, -1)"}, {"x=f32[2,3,4]", "torch.select(x, 2, 0)"}}),
-      view_row<build_unfold>("unfold_window", {method("unfold", "input, dimension, size, step")},
-                             {{"x=f32[2,9]", "x.unfold(1, 3, 2)"}, {"x=f32[7,2]", "x.unfold(dimension=0, size=2, step=1)"}}),
-      view_row<build_diagonal>(
-          "diagonal", {method("diagonal", "input, offset=0, dim1=0, dim2=1"),
-                       function("torch.diagonal", "input, offset=0, dim1=0, dim2=1")},
-          {{"x=f32[3,4]", "x.diagonal()"}, {"x=f32[2,5,4]", "torch.diagonal(x, -1, 1, 2)"},
-           {"x=f32[2,5,4]", "torch.diagonal(x, offset=2, dim1=-2, dim2=-1)"}}),
+      view_row<build_narrow>(
+          "narrow",
+          {method("narrow", "input, dim, start, length"),
+           function("torch.narrow", "input, dim, start, length")},
+          {{"x=f32[2,8]", "x.narrow(1, 2, 3)"}, {"x=f32[2,8]", "torch.narrow(x, -1, -4, 2)"}}),
+      view_row<build_select>(
+          "select", {method("select", "input, dim, index"), function("torch.select", "input, dim, index")},
+          {{"x=f32[2,3,4]", "x.select(1, -1)"}, {"x=f32[2,3,4]", "torch.select(x, 2, 0)"}}),
+      view_row<build_unfold>(
+          "unfold_window", {method("unfold", "input, dimension, size, step")},
+          {{"x=f32[2,9]", "x.unfold(1, 3, 2)"}, {"x=f32[7,2]", "x.unfold(dimension=0, size=2, step=1)"}}),
+      view_row<build_diagonal>("diagonal",
+                               {method("diagonal", "input, offset=0, dim1=0, dim2=1"),
+                                function("torch.diagonal", "input, offset=0, dim1=0, dim2=1")},
+                               {{"x=f32[3,4]", "x.diagonal()"},
+                                {"x=f32[2,5,4]", "torch.diagonal(x, -1, 1, 2)"},
+                                {"x=f32[2,5,4]", "torch.diagonal(x, offset=2, dim1=-2, dim2=-1)"}}),
       view_row<build_atleast_1d>("atleast_1d", {function("torch.atleast_1d", "input")},
                                  {{"x=f32[]", "torch.atleast_1d(x)"}, {"x=f32[2]", "torch.atleast_1d(x)"}}),
       view_row<build_atleast_2d>("atleast_2d", {function("torch.atleast_2d", "input")},
                                  {{"x=f32[]", "torch.atleast_2d(x)"}, {"x=f32[2]", "torch.atleast_2d(x)"}}),
-      view_row<build_atleast_3d>("atleast_3d", {function("torch.atleast_3d", "input")},
-                                 {{"x=f32[2]", "torch.atleast_3d(x)"}, {"x=f32[2,3]", "torch.atleast_3d(x)"}}),
+      view_row<build_atleast_3d>(
+          "atleast_3d", {function("torch.atleast_3d", "input")},
+          {{"x=f32[2]", "torch.atleast_3d(x)"}, {"x=f32[2,3]", "torch.atleast_3d(x)"}}),
   };
 }
 
 std::vector<OpRow> reshape_rows() {
   return {
-      {.name = "view", .cls = OpClass::kView, .spellings = {method("view", "input, shape...")}, .meta = meta_view_op,
-       .lower = lower_reshape, .cost = fixed_cost<30, 0>,
-       .examples = {{"x=f32[2,3,4]", "x.view(6, 4)"}, {"x=f32[2,3,4]", "x.view([-1, 2, 2])"},
-                    {"x=f32[2,12]", "x.view((2, 3, 4))"}, {"x=f32[2,12]", "x.transpose(0, 1).view(3, 4, 2)"},
-                    {"x=f32[2,4]", "x.view(torch.int32)"}, {"x=f32[2,4]", "x.view(torch.float16)"}}},
+      {.name = "view",
+       .cls = OpClass::kView,
+       .spellings = {method("view", "input, shape...")},
+       .meta = meta_view_op,
+       .lower = lower_reshape,
+       .cost = fixed_cost<30, 0>,
+       .examples = {{"x=f32[2,3,4]", "x.view(6, 4)"},
+                    {"x=f32[2,3,4]", "x.view([-1, 2, 2])"},
+                    {"x=f32[2,12]", "x.view((2, 3, 4))"},
+                    {"x=f32[2,12]", "x.transpose(0, 1).view(3, 4, 2)"},
+                    {"x=f32[2,4]", "x.view(torch.int32)"},
+                    {"x=f32[2,4]", "x.view(torch.float16)"}}},
       reshape_row<shape_argument>(
           "reshape", {method("reshape", "input, shape..."), function("torch.reshape", "input, shape")},
-          {{"x=f32[2,3,4]", "x.reshape(6, 4)"}, {"x=f32[2,3,4]", "x.transpose(1, 2).reshape(2, -1)"},
-           {"x=f32[2,3,4]", "torch.reshape(x, (-1,))"}, {"x=f32[2,3,4]", "x.permute(1, 0, 2).reshape([3, 2, 2, 2])"}}),
+          {{"x=f32[2,3,4]", "x.reshape(6, 4)"},
+           {"x=f32[2,3,4]", "x.transpose(1, 2).reshape(2, -1)"},
+           {"x=f32[2,3,4]", "torch.reshape(x, (-1,))"},
+           {"x=f32[2,3,4]", "x.permute(1, 0, 2).reshape([3, 2, 2, 2])"}}),
       reshape_row<shape_of_other, false>("view_as", {method("view_as", "input, other")},
-                                  {{"x=f32[2,6], y=f32[3,4]", "x.view_as(y)"}}),
+                                         {{"x=f32[2,6], y=f32[3,4]", "x.view_as(y)"}}),
       reshape_row<shape_of_other>("reshape_as", {method("reshape_as", "input, other")},
                                   {{"x=f32[2,6], y=f32[3,4]", "x.t().reshape_as(y)"}}),
-      reshape_row<flat_shape>(
-          "flatten", {method("flatten", "input, start_dim=0, end_dim=-1"),
-                      function("torch.flatten", "input, start_dim=0, end_dim=-1")},
-          {{"x=f32[2,3,4,5]", "x.flatten(2)"}, {"x=f32[2,3,4]", "torch.flatten(x, 1)"},
-           {"x=f32[2,3,4,5]", "x.flatten(1, -2)"}, {"x=f32[2,3,4]", "x.transpose(1, 2).flatten(start_dim=1)"},
-           {"x=f32[]", "x.flatten()"}}),
+      reshape_row<flat_shape>("flatten",
+                              {method("flatten", "input, start_dim=0, end_dim=-1"),
+                               function("torch.flatten", "input, start_dim=0, end_dim=-1")},
+                              {{"x=f32[2,3,4,5]", "x.flatten(2)"},
+                               {"x=f32[2,3,4]", "torch.flatten(x, 1)"},
+                               {"x=f32[2,3,4,5]", "x.flatten(1, -2)"},
+                               {"x=f32[2,3,4]", "x.transpose(1, 2).flatten(start_dim=1)"},
+                               {"x=f32[]", "x.flatten()"}}),
       reshape_row<unflat_shape>(
-          "unflatten", {method("unflatten", "input, dim, sizes"), function("torch.unflatten", "input, dim, sizes")},
-          {{"x=f32[2,12]", "x.unflatten(1, (3, -1))"}, {"x=f32[2,12,5]", "torch.unflatten(x, -2, (3, 2, 2))"}}),
+          "unflatten",
+          {method("unflatten", "input, dim, sizes"), function("torch.unflatten", "input, dim, sizes")},
+          {{"x=f32[2,12]", "x.unflatten(1, (3, -1))"},
+           {"x=f32[2,12,5]", "torch.unflatten(x, -2, (3, 2, 2))"}}),
       reshape_row<raveled_shape>("ravel", {method("ravel", "input"), function("torch.ravel", "input")},
                                  {{"x=f32[2,3]", "x.ravel()"}, {"x=f32[2,3]", "torch.ravel(x.t())"}}),
   };
 }
 
-std::vector<OpRow> identity_rows() {
-  return {
-      {.name = "contiguous", .cls = OpClass::kView,
-       .spellings = {method("contiguous", "input, *, memory_format=None")}, .meta = meta_contiguous,
-       .lower = lower_same, .cost = cost_contiguous,
-       .examples = {{"x=f32[2,3]", "x.contiguous()"}, {"x=f32[2,3]", "x.t().contiguous()"},
-                    {"x=f32[2,3,4,5]", "x.contiguous(memory_format=torch.channels_last)"}}},
-      {.name = "clone", .cls = OpClass::kCopy,
-       .spellings = {method("clone", "input, *, memory_format=None"),
-                     function("torch.clone", "input, *, memory_format=None")},
-       .meta = meta_clone, .lower = lower_same, .cost = fixed_cost<120, 1>,
-       .examples = {{"x=f32[2,3]", "x.clone()"}, {"x=f32[2,3,4]", "x.transpose(0, 2).clone()"},
-                    {"x=f32[2,3]", "torch.clone(x.t(), memory_format=torch.contiguous_format)"},
-                    {"x=f32[2,1]", "x.expand(2, 3).clone()"}}},
-      same_row("detach", {method("detach", "input"), function("torch.detach", "input")},
-               {{"x=f32[2,3]", "x.detach()"}}),
-      same_row("alias", {function("torch.ops.aten.alias", "input"), function("torch.ops.aten.alias.default", "input")},
-               {{"x=f32[2,3]", "torch.ops.aten.alias(x)"}}),
-      same_row("resolve_conj", {method("resolve_conj", "input"), function("torch.resolve_conj", "input"),
-                                method("resolve_neg", "input"), function("torch.resolve_neg", "input")},
-               {{"x=f32[2]", "x.resolve_conj()"}}),
-      same_row("requires_grad_", {method("requires_grad_", "input, requires_grad=True")},
-               {{"x=f32[2]", "x.requires_grad_(False)"}}),
-      {.name = "dropout", .cls = OpClass::kView,
-       .spellings = {function("torch.nn.functional.dropout", "input, p=0.5, training=True, inplace=False"),
-                     function("torch.nn.functional.dropout1d", "input, p=0.5, training=True, inplace=False"),
-                     function("torch.nn.functional.dropout2d", "input, p=0.5, training=True, inplace=False"),
-                     function("torch.nn.functional.dropout3d", "input, p=0.5, training=True, inplace=False"),
-                     function("torch.nn.functional.alpha_dropout", "input, p=0.5, training=False, inplace=False"),
-                     function("torch.nn.functional.feature_alpha_dropout",
-                              "input, p=0.5, training=False, inplace=False"),
-                     function("torch.dropout", "input, p, training|train"),
-                     function("torch.feature_dropout", "input, p, training|train"),
-                     function("torch.alpha_dropout", "input, p, training|train"),
-                     function("torch.feature_alpha_dropout", "input, p, training|train")},
-       .meta = meta_dropout, .lower = lower_dropout, .cost = cost_dropout,
-       .examples = {{"x=f32[2,3]", "torch.nn.functional.dropout(x, 0.1, False, False)"},
-                    {"x=f16[2,3]", "torch.nn.functional.dropout(x, p=0.0, training=False)"},
-                    {"x=f32[2,3,4,4]", "torch.nn.functional.dropout2d(x, 0.1, False, False)"},
-                    {"x=f32[2,3]", "torch.dropout(x, 0.1, False)"}}},
-      {.name = "as_strided", .cls = OpClass::kView,
-       .spellings = {method("as_strided", "input, size, stride, storage_offset=None"),
-                     function("torch.as_strided", "input, size, stride, storage_offset=None")},
-       .meta = meta_as_strided, .cost = fixed_cost<30, 0>,
-       .examples = {{"x=f32[12]", "x.as_strided((2, 3), (1, 4), 2)"}},
-       .wall = "it addresses memory, not elements"},
-      {.name = "view_as_real", .cls = OpClass::kView, .spellings = {function("torch.view_as_real", "input")},
-       .meta = meta_real_view, .cost = fixed_cost<30, 0>, .examples = {{"x=c64[2,3]", "torch.view_as_real(x)"}},
-       .wall = "complex numbers are not generated"},
-      {.name = "view_as_complex", .cls = OpClass::kView, .spellings = {function("torch.view_as_complex", "input")},
-       .meta = meta_complex_view, .cost = fixed_cost<30, 0>,
-       .examples = {{"x=f32[2,3,2]", "torch.view_as_complex(x)"}}, .wall = "complex numbers are not generated"},
-  };
-}
-
 }  // namespace
+
+OpCost view_or_copy_cost(const Call& call) {
+  OpCost cost;
+  cost.host_us = 3.0;
+  cost.kernels = 0;
+  cost.bytes = 0;
+  const TensorMeta* input = call.tensor("input");
+  const Meta& out = call.node->meta;
+  if (!input || !out.is_tensor() || out.tensor.storage == input->storage) return cost;
+  cost.host_us = 15.7;
+  cost.kernels = 1;
+  cost.bytes = static_cast<double>(input->bytes() + out.tensor.bytes());
+  return cost;
+}
 
 std::vector<OpRow> view_rows() {
   std::vector<OpRow> rows = strided_rows();

@@ -2,8 +2,8 @@
 #include "ops/row_args.h"
 #include "ops/view_algebra.h"
 
-// Rows that replace elements of a tensor, in place or in a copy: metadata, and lowerings where every element has one
-// writer (fill_, zero_, copy_).
+// Rows that replace elements of a tensor, in place or in a copy: metadata, and lowerings where every element
+// has one writer (fill_, zero_, copy_).
 
 namespace passnet {
 
@@ -65,35 +65,52 @@ std::vector<Spelling> both(std::string_view function_target, std::string_view me
           in_place(method(in_place_name, signature))};
 }
 
-OpRow scatter_row(std::string_view name, std::vector<Spelling> spellings, MetaFn meta, std::vector<Example> examples) {
-  return {.name = name, .cls = OpClass::kOther, .spellings = std::move(spellings), .meta = meta,
-          .cost = fixed_cost<200, 2>, .examples = std::move(examples), .wall = kScattered};
+OpRow scatter_row(std::string_view name, std::vector<Spelling> spellings, MetaFn meta,
+                  std::vector<Example> examples) {
+  return {.name = name,
+          .cls = OpClass::kOther,
+          .spellings = std::move(spellings),
+          .meta = meta,
+          .cost = fixed_cost<200, 2>,
+          .examples = std::move(examples),
+          .wall = kScattered};
 }
 
 }  // namespace
 
 std::vector<OpRow> write_rows() {
   return {
-      {.name = "copy_", .cls = OpClass::kPointwise,
-       .spellings = {in_place(method("copy_", "input, src, non_blocking=False"))}, .meta = meta_changed_clone,
-       .lower = lower_copy, .cost = fixed_cost<110, 1>,
+      {.name = "copy_",
+       .cls = OpClass::kPointwise,
+       .spellings = {in_place(method("copy_", "input, src, non_blocking=False"))},
+       .meta = meta_changed_clone,
+       .lower = lower_copy,
+       .cost = fixed_cost<110, 1>,
        .examples = {{"x=f32[2,3], y=f32[3]", "x.copy_(y)"}, {"x=f16[2,3], y=f32[2,3]", "x.copy_(y)"}}},
-      {.name = "fill", .cls = OpClass::kPointwise,
+      {.name = "fill",
+       .cls = OpClass::kPointwise,
        .spellings = {function("torch.fill", "input, value"), in_place(method("fill_", "input, value")),
                      in_place(function("torch.fill_", "input, value"))},
-       .meta = meta_fill, .lower = lower_fill, .cost = fixed_cost<80, 1>,
+       .meta = meta_fill,
+       .lower = lower_fill,
+       .cost = fixed_cost<80, 1>,
        .examples = {{"x=f32[2,3]", "torch.fill(x, 2)"}, {"x=i64[2,3]", "x.fill_(7)"}}},
-      {.name = "zero_", .cls = OpClass::kPointwise,
+      {.name = "zero_",
+       .cls = OpClass::kPointwise,
        .spellings = {in_place(method("zero_", "input")), in_place(function("torch.zero_", "input"))},
-       .meta = meta_changed_clone, .lower = lower_zero, .cost = fixed_cost<70, 1>,
+       .meta = meta_changed_clone,
+       .lower = lower_zero,
+       .cost = fixed_cost<70, 1>,
        .examples = {{"x=f32[2,3]", "x.zero_()"}}},
-      scatter_row("scatter", both("torch.scatter", "scatter", "scatter_", "input, dim, index, src|value, *, reduce=None"),
-                  meta_scattered,
-                  {{"x=f32[4,5], i=i64[2,5], s=f32[2,5]", "torch.scatter(x, 0, i, s)"},
-                   {"x=f32[4,5], i=i64[2,5]", "x.scatter_(0, i, 1.0)"}}),
-      scatter_row("scatter_add", both("torch.scatter_add", "scatter_add", "scatter_add_", "input, dim, index, src"),
-                  meta_scattered,
-                  {{"x=f32[4,5], i=i64[2,5], s=f32[2,5]", "x.scatter_add_(0, i, s)"}}),
+      scatter_row(
+          "scatter",
+          both("torch.scatter", "scatter", "scatter_", "input, dim, index, src|value, *, reduce=None"),
+          meta_scattered,
+          {{"x=f32[4,5], i=i64[2,5], s=f32[2,5]", "torch.scatter(x, 0, i, s)"},
+           {"x=f32[4,5], i=i64[2,5]", "x.scatter_(0, i, 1.0)"}}),
+      scatter_row("scatter_add",
+                  both("torch.scatter_add", "scatter_add", "scatter_add_", "input, dim, index, src"),
+                  meta_scattered, {{"x=f32[4,5], i=i64[2,5], s=f32[2,5]", "x.scatter_add_(0, i, s)"}}),
       scatter_row("scatter_reduce",
                   both("torch.scatter_reduce", "scatter_reduce", "scatter_reduce_",
                        "input, dim, index, src, reduce, *, include_self=True"),
@@ -105,13 +122,15 @@ std::vector<OpRow> write_rows() {
                    function("torch.index_put", "input, indices, values, accumulate=False"),
                    in_place(method("index_put_", "input, indices, values, accumulate=False")),
                    in_place(function("torch.index_put_", "input, indices, values, accumulate=False"))},
-                  meta_changed_clone,
-                  {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "x.index_put((i,), v)"}}),
-      scatter_row("index_add", both("torch.index_add", "index_add", "index_add_", "input, dim, index, source, *, alpha=1"),
+                  meta_changed_clone, {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "x.index_put((i,), v)"}}),
+      scatter_row("index_add",
+                  both("torch.index_add", "index_add", "index_add_", "input, dim, index, source, *, alpha=1"),
                   meta_scattered, {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "torch.index_add(x, 0, i, v)"}}),
-      scatter_row("index_copy", both("torch.index_copy", "index_copy", "index_copy_", "input, dim, index, source"),
+      scatter_row("index_copy",
+                  both("torch.index_copy", "index_copy", "index_copy_", "input, dim, index, source"),
                   meta_scattered, {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "torch.index_copy(x, 0, i, v)"}}),
-      scatter_row("index_fill", both("torch.index_fill", "index_fill", "index_fill_", "input, dim, index, value"),
+      scatter_row("index_fill",
+                  both("torch.index_fill", "index_fill", "index_fill_", "input, dim, index, value"),
                   meta_changed_clone, {{"x=f32[4,5], i=i64[3]", "torch.index_fill(x, 0, i, 2.0)"}}),
       scatter_row("masked_scatter",
                   both("torch.masked_scatter", "masked_scatter", "masked_scatter_", "input, mask, source"),
@@ -119,9 +138,11 @@ std::vector<OpRow> write_rows() {
       scatter_row("slice_scatter",
                   {function("torch.slice_scatter", "input, src, dim=0, start=None, end=None, step=1"),
                    method("slice_scatter", "input, src, dim=0, start=None, end=None, step=1")},
-                  meta_changed_clone, {{"x=f32[4,5], s=f32[2,5]", "torch.slice_scatter(x, s, start=1, end=3)"}}),
-      scatter_row("select_scatter", {function("torch.select_scatter", "input, src, dim, index"),
-                                     method("select_scatter", "input, src, dim, index")},
+                  meta_changed_clone,
+                  {{"x=f32[4,5], s=f32[2,5]", "torch.slice_scatter(x, s, start=1, end=3)"}}),
+      scatter_row("select_scatter",
+                  {function("torch.select_scatter", "input, src, dim, index"),
+                   method("select_scatter", "input, src, dim, index")},
                   meta_changed_clone, {{"x=f32[4,5], s=f32[5]", "torch.select_scatter(x, s, 0, 1)"}}),
   };
 }

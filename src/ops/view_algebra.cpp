@@ -67,8 +67,8 @@ bool is_channels_last(const std::vector<int64_t>& shape, const std::vector<int64
 
 bool suggests_channels_last(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
   if (shape.size() != 4 && shape.size() != 5) return false;
-  // Strides alone decide: ascending in the order C, innermost spatial, ..., N, with aten's two ambiguities resolved
-  // toward contiguous (N111 and the like).
+  // Strides alone decide: ascending in the order C, innermost spatial, ..., N, with aten's two ambiguities
+  // resolved toward contiguous (N111 and the like).
   if (stride[1] == 0) return false;
   std::vector<size_t> order{1};
   for (size_t axis = shape.size() - 1; axis >= 2; --axis) order.push_back(axis);
@@ -100,17 +100,20 @@ bool is_non_overlapping_and_dense(const std::vector<int64_t>& shape, const std::
   return true;
 }
 
-std::vector<int64_t> preserved_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
+std::vector<int64_t> preserved_strides(const std::vector<int64_t>& shape,
+                                       const std::vector<int64_t>& stride) {
   return is_non_overlapping_and_dense(shape, stride) ? stride : dense_strides_in_order(shape, stride);
 }
 
-std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride) {
+std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape,
+                                            const std::vector<int64_t>& stride) {
   return dense_strides_in_order(shape, std::span(&stride, 1));
 }
 
 std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape,
                                             std::span<const std::vector<int64_t>> operands) {
-  // aten's insertion sort of the axes, innermost first; axes broadcast in an operand leave the choice to the next one.
+  // aten's insertion sort of the axes, innermost first; axes broadcast in an operand leave the choice to the
+  // next one.
   std::vector<size_t> perm(shape.size());
   std::iota(perm.rbegin(), perm.rend(), size_t{0});
   auto should_swap = [&](size_t a, size_t b) {
@@ -147,10 +150,12 @@ std::optional<std::vector<int64_t>> preserved_strides(const TensorMeta& like) {
   return preserved_strides(like.shape, *like.stride);
 }
 
-std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like, const std::vector<int64_t>& shape) {
+std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like,
+                                                      const std::vector<int64_t>& shape) {
   if (like.dim() != 4 && like.dim() != 5) return contiguous_strides(shape);
   if (!like.stride) return std::nullopt;
-  return suggests_channels_last(like.shape, *like.stride) ? channels_last_strides(shape) : contiguous_strides(shape);
+  return suggests_channels_last(like.shape, *like.stride) ? channels_last_strides(shape)
+                                                          : contiguous_strides(shape);
 }
 
 std::optional<std::vector<int64_t>> plain_strides(const TensorMeta& like, const std::vector<int64_t>& shape) {
@@ -238,7 +243,9 @@ void View::expand(const std::vector<int64_t>& shape) {
     if (!is_new && old_size == shape[i]) axes[i] = axes_[i - fresh];
     if (!meta_.stride || old_size != shape[i]) continue;
     // A new axis of size 1 gets the stride an unsqueeze would give it.
-    stride[i] = !is_new ? (*meta_.stride)[i - fresh] : i + 1 < shape.size() ? shape[i + 1] * stride[i + 1] : 1;
+    stride[i] = !is_new                ? (*meta_.stride)[i - fresh]
+                : i + 1 < shape.size() ? shape[i + 1] * stride[i + 1]
+                                       : 1;
   }
   axes_ = std::move(axes);
   meta_.shape = shape;

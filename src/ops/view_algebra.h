@@ -12,8 +12,8 @@
 
 namespace passnet {
 
-// Strides that make `shape` a view of a tensor of (`old_shape`, `old_stride`); none if only a copy can (aten's
-// computeStride).
+// Strides that make `shape` a view of a tensor of (`old_shape`, `old_stride`); none if only a copy can
+// (aten's computeStride).
 std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& old_shape,
                                                     const std::vector<int64_t>& old_stride,
                                                     const std::vector<int64_t>& shape);
@@ -25,24 +25,28 @@ bool is_channels_last(const std::vector<int64_t>& shape, const std::vector<int64
 // Whether aten's suggest_memory_format() answers channels_last for these strides.
 bool suggests_channels_last(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride);
 bool is_non_overlapping_and_dense(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride);
-// Strides of empty_like(preserve_format): the tensor's own where it is dense, else dense ones in the same order.
+// Strides of empty_like(preserve_format): the tensor's own where it is dense, else dense ones in the same
+// order.
 std::vector<int64_t> preserved_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride);
 std::optional<std::vector<int64_t>> preserved_strides(const TensorMeta& like);
-// Dense strides for `shape` with the axes nested as in `stride` (TensorIterator's order), or as in the first of several
-// operands that tells two axes apart.
-std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape, const std::vector<int64_t>& stride);
+// Dense strides for `shape` with the axes nested as in `stride` (TensorIterator's order), or as in the first
+// of several operands that tells two axes apart.
+std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape,
+                                            const std::vector<int64_t>& stride);
 std::vector<int64_t> dense_strides_in_order(const std::vector<int64_t>& shape,
                                             std::span<const std::vector<int64_t>> operands);
-// Strides of a fresh result of `shape` in the memory format that `like` suggests (pools, pad, interpolate); none
-// where the operand's strides are unknown and the rank leaves a choice.
-std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like, const std::vector<int64_t>& shape);
+// Strides of a fresh result of `shape` in the memory format that `like` suggests (pools, pad, interpolate);
+// none where the operand's strides are unknown and the rank leaves a choice.
+std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like,
+                                                      const std::vector<int64_t>& shape);
 
-// Contiguous strides, or none where the operand suggests channels_last (or may) and only the kernel says what becomes of it.
+// Contiguous strides, or none where the operand suggests channels_last (or may) and only the kernel says what
+// becomes of it.
 std::optional<std::vector<int64_t>> plain_strides(const TensorMeta& like, const std::vector<int64_t>& shape);
 
-// A strided view under construction: a sequence of aten's view primitives on one tensor. Keeps shape, strides and
-// offset as aten gives them, and for every axis which source axes it walks and how far. Arguments are checked by the
-// caller: axes in range, slices clamped.
+// A strided view under construction: a sequence of aten's view primitives on one tensor. Keeps shape, strides
+// and offset as aten gives them, and for every axis which source axes it walks and how far. Arguments are
+// checked by the caller: axes in range, slices clamped.
 class View {
  public:
   explicit View(const TensorMeta& source);
