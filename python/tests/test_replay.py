@@ -93,6 +93,7 @@ def test_live_family_is_never_degenerate(make_variant):
     **METAS,
     "flag": {"shape": [40], "data": [0.0] * 20 + [-3e38] * 20},
     "var": {"shape": [50], "mean": 0.0, "std": 0},
+    "ones": {"shape": [40], "dtype": "torch.int64", "data": [1] * 40},
     "negative": {"shape": [8, 8], "mean": -3.4028234663852886e38, "std": 0},
   }
   variant = samples.load_variant(make_variant("return (zz,)", metas))
@@ -100,6 +101,7 @@ def test_live_family_is_never_degenerate(make_variant):
   assert got["constant"].std() > 0.05 and got["unknown"].std() > 0.05
   assert 0.5 <= got["var"].min() and got["var"].max() <= 2 and got["var"].std() > 0.2
   assert 2 <= got["index"].min() and got["index"].max() <= 9
+  assert set(got["ones"].tolist()) == {0, 1}
   assert got["scalar"] == 7  # a number of the program, not data
   assert set(got["flag"].tolist()) == set(torch.tensor([0.0, -3e38]).tolist())
   assert len(torch.unique(got["negative"])) == 2

@@ -10,7 +10,7 @@ import gc
 
 import torch
 
-from . import compare, interpreter, pass_loader, pass_manager, replay, samples, timing
+from . import capture, compare, interpreter, pass_loader, pass_manager, replay, samples, timing
 from .errors import WorkerError, describe
 
 DEFAULTS = {
@@ -135,7 +135,7 @@ def _bench_variant(variant, compilers, options, device, rejected):
   named = (
     replay.public_inputs(variant, device)
     if options["family"] == "sample"
-    else replay.live_inputs(variant, options["seed"], (), device)
+    else replay.live_inputs(variant, options["seed"], capture.running_variances(variant), device)
   )
   inputs = [named[m.name] for m in metas]
   results, contenders = {}, []

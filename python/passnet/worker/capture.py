@@ -65,6 +65,21 @@ def record_graphs(variant, device="cpu", real=False, reset=True):
   return recorder.graphs
 
 
+def running_variances(variant):
+  """Names of the inputs that the model uses as running variances, by a trace on fakes; none if that fails."""
+  try:
+    graphs = record_graphs(variant)
+  except Exception:  # noqa: BLE001 - the live family is then merely less tame
+    return set()
+  found = {p for gm in graphs for p in replay.running_variance_names(gm.graph)}
+  return {
+    encode.input_name(n)
+    for gm in graphs
+    for n in gm.graph.nodes
+    if n.op == "placeholder" and n.target in found
+  }
+
+
 def annotate(gm):
   """Runs the graph on fakes of its placeholders and returns ({node: written storages}, {node: value},
   storages).

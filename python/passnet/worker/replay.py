@@ -132,6 +132,8 @@ def _live_integers(g, meta, dtype, shape):
     low, high = int(meta.min_val), int(meta.max_val)
   elif meta.data:
     low, high = int(min(meta.data)), int(max(meta.data))
+    if low == high == 1 and len(shape) > 0:  # a mask of ones; 0 is legal wherever 1 is
+      low = 0
   else:  # no bounds known: 0 and 1 are legal as an index into anything that is not empty
     mean = int(meta.mean or 0)
     low, high = (0, 1) if mean == 0 else (mean, mean)

@@ -13,7 +13,7 @@ import traceback
 
 import torch
 
-from . import compare, interpreter, pass_loader, pass_manager, poison, reference, replay, samples
+from . import capture, compare, interpreter, pass_loader, pass_manager, poison, reference, replay, samples
 from .errors import WorkerError, describe
 
 DEFAULTS = {
@@ -138,17 +138,8 @@ class VariantRun:
     return [named[m.name] for m in self.metas]
 
   def _variances(self):
-    """Names of inputs used as running variances, found once by a trace of the model on fakes."""
     if not hasattr(self, "_variance_names"):
-      from . import capture
-
-      names = set()
-      try:
-        for gm in capture.record_graphs(self.variant, "cpu"):
-          names |= {n for p in replay.running_variance_names(gm.graph) for n in [_input_of(p)] if n}
-      except Exception:  # noqa: BLE001 - without the graph the live family is merely less tame
-        pass
-      self._variance_names = names
+      self._variance_names = capture.running_variances(self.variant)
     return self._variance_names
 
   def _eager(self, inputs):
@@ -318,13 +309,6 @@ class VariantRun:
     if any(c.get("sampled") for c in done):
       said["numerics"] += ", a sample of the programs"
     return said
-
-
-def _input_of(placeholder_name):
-  import re
-
-  found = re.fullmatch(r"[Ll]_(\w+)_", placeholder_name)
-  return found.group(1) if found else None
 
 
 def _degenerate_only(calls):
