@@ -70,6 +70,8 @@ PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate,
   PassDraft draft;
   draft.pattern = slice_pattern(*instance.graph, candidate.region, holes);
   draft.kind = candidate.region.kind;
+  // The same slice can be a call that returns its operand or a kernel that copies it: two different passes.
+  draft.pattern.key = (draft.kind == Region::Kind::kZeroLaunch ? "zero-launch\n" : "kernel\n") + draft.pattern.key;
   draft.returns = candidate.returns;
   draft.item = candidate.item;
   draft.tuple_output = instance.graph->node(candidate.region.root).meta.kind == Meta::Kind::kTuple;

@@ -10,6 +10,7 @@ passnet_grid: the same passes launched by kernel[grid], which a launch hook forc
 """
 
 import argparse
+import os
 import statistics
 import time
 
@@ -50,7 +51,7 @@ class Case:
 
   def __init__(self, sample_dir, path, label):
     self.variant = samples.load_variant(path, label)
-    self.backend = pass_manager.PassBackend(pass_loader.load_pass_dir(sample_dir), poisoned=True)
+    self.backend = pass_manager.PassBackend(pass_loader.load(os.path.join(sample_dir, "pass_dir")), poisoned=True)
     torch._dynamo.reset()
     build = lambda: samples.build_model(self.variant, common.device())
     self.eager = build()
@@ -119,7 +120,7 @@ def main():
   parser.add_argument("--only", default="")
   parser.add_argument("--trials", type=int, default=60)
   args = parser.parse_args()
-  import os
+
   results = common.Results(args.output, schema="passnet.passes/1", variants={}, left_out=[])
   deadline = common.Deadline(args.seconds)
   done = results.document["variants"]

@@ -1,0 +1,111 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "sample/sample.h"
+#include "worker/worker.h"
+
+namespace passnet {
+namespace {
+
+struct CaptureArguments {
+  std::vector<std::string> directories;
+  std::string engine = "native";
+  std::string format = "text";
+};
+
+// A sample stands for its variants; any other folder is taken as one variant.
+Result<std::vector<Variant>> variants_of(FileSystem& files, const std::string& directory, CommandResult& result) {
+  if (!files.is_file(join_path(directory, "graph_list.txt"))) {
+    Variant variant;
+    variant.label = variant.dir = directory;
+    return std::vector<Variant>{variant};
+  }
+  PN_TRY(Sample sample, read_sample(files, directory));
+  for (Diagnostic& finding : sample.findings) result.findings.push_back(std::move(finding));
+  return std::move(sample.variants);
+}
+
+CommandResult native(CommandContext& context, const CaptureArguments& arguments) {
+  CommandResult result;
+  Json variants = Json::array();
+  for (const std::string& directory : arguments.directories) {
+    auto listed = variants_of(context.files, directory, result);
+    if (!listed.ok()) return CommandResult::error(std::move(listed).error());
+    for (const Variant& variant : *listed) {
+      CaptureOptions options;
+      options.device = context.options.device;
+      auto captured = capture_variant(context.files, variant.dir, options);
+      if (!captured.ok()) return CommandResult::error(std::move(captured).error());
+      Json graphs = Json::array();
+      for (size_t g = 0; g < captured->graphs.size(); ++g) {
+        graphs.push_back(to_json(captured->graphs[g]));
+        result.text += fmt::format("# {}{}\n{}", variant.label,
+                                   captured->graphs.size() > 1 ? fmt::format(" graph {}", g) : "", print(captured->graphs[g]));
+      }
+      for (Diagnostic& finding : captured->findings) {
+        if (finding.severity == Severity::kError) result.outcome = Outcome::kRed;
+        result.findings.push_back(std::move(finding));
+      }
+      variants.push_back({{"name", variant.label}, {"graphs", graphs}});
+      // One variant: its graphs stand at the top of the document, as the interface names them.
+      if (variants.size() == 1) result.document["graphs"] = graphs;
+    }
+  }
+  if (variants.size() > 1) result.document.erase("graphs");
+  if (variants.size() > 1) result.document["variants"] = std::move(variants);
+  result.document["engine"] = "native";
+  return result;
+}
+
+CommandResult dynamo(CommandContext& context, const CaptureArguments& arguments) {
+  CommandResult result;
+  ProcessWorker worker;
+  Json directories = Json::array();
+  for (const std::string& directory : arguments.directories) {
+    auto listed = variants_of(context.files, directory, result);
+    if (!listed.ok()) return CommandResult::error(std::move(listed).error());
+    for (const Variant& variant : *listed) directories.push_back(variant.dir);
+  }
+  WorkerRequest request;
+  request.cmd = "capture";
+  request.arguments = {{"variants", directories}, {"device", "cpu"}};
+  context.progress("asking the worker; importing torch takes some seconds");
+  auto reply = worker.call(request);
+  if (!reply.ok()) return CommandResult::error(std::move(reply).error());
+  result.document = std::move(*reply);
+  for (const Json& variant : result.document["variants"]) {
+    result.text += fmt::format("# {}\n", variant.value("label", ""));
+    if (variant.contains("error")) {
+      result.outcome = Outcome::kRed;
+      result.findings.push_back(user_error("capture.dynamo", variant["error"].value("message", "dynamo failed")).at(variant.value("label", "")));
+      continue;
+    }
+    for (const Json& graph : variant["graphs"]) {
+      auto read = graph_from_json(graph);
+      result.text += read.ok() ? print(*read) : dump_json(graph, 1) + "\n";
+    }
+  }
+  result.document["engine"] = "dynamo";
+  return result;
+}
+
+}  // namespace
+
+std::function<CommandResult(CommandContext&)> declare_capture(CLI::App& app) {
+  auto arguments = std::make_shared<CaptureArguments>();
+  app.add_option("DIRECTORY", arguments->directories, "Variant or sample directories")->required();
+  app.add_option("--engine", arguments->engine, "native reads model.py itself; dynamo asks PyTorch")
+      ->check(CLI::IsMember({"native", "dynamo"}))
+      ->capture_default_str();
+  app.add_option("--format", arguments->format, "text, or json (the same as --json)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  return [arguments](CommandContext& context) {
+    CommandResult result = arguments->engine == "native" ? native(context, *arguments) : dynamo(context, *arguments);
+    if (arguments->format == "json") result.as_json = true;
+    return result;
+  };
+}
+
+}  // namespace passnet

@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/profile_option.h"
+#include "sample/state_store.h"
+#include "solve/preflight_worker.h"
+#include "solve/solve.h"
+
+namespace passnet {
+namespace {
+
+struct SolveArguments {
+  SolveOptions options;
+  PreflightOptions preflight;
+  bool no_gpu = false;
+  std::string restore;
+};
+
+CommandResult restore(CommandContext& context, const SolveArguments& arguments) {
+  const std::string root = arguments.options.out.empty() ? arguments.options.sample : arguments.options.out;
+  if (!context.files.is_directory(root)) {
+    return CommandResult::error(user_error("sample.missing", "there is no such sample directory").at(root).with_hint("give the folder that solve was given"));
+  }
+  auto store = StateStore::open(context.files, context.clock, root);
+  if (!store.ok()) return CommandResult::error(std::move(store).error());
+  auto hash = store->restore(arguments.restore);
+  if (!hash.ok()) return CommandResult::error(std::move(hash).error());
+  CommandResult result;
+  result.text = fmt::format("{} is now state {}\n", store->pass_dir(), *hash);
+  result.document["restored"] = *hash;
+  return result;
+}
+
+CommandResult solve(CommandContext& context, SolveArguments& arguments) {
+  auto profile = chosen_profile(context);
+  if (!profile.ok()) return CommandResult::error(std::move(profile).error());
+  arguments.options.device = context.options.device;
+  arguments.options.jobs = context.options.jobs > 0 ? context.options.jobs
+                                                    : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  ProcessWorker worker;
+  arguments.preflight.progress = context.progress;
+  WorkerPreflight preflight(context.files, worker, arguments.preflight);
+  SolveContext solve_context{context.files, context.clock, preflight, *profile, context.progress};
+  auto report = solve_sample(solve_context, arguments.options);
+  if (!report.ok()) return CommandResult::error(std::move(report).error());
+  CommandResult result;
+  result.outcome = report->green() ? Outcome::kGreen : Outcome::kRed;
+  result.text = to_text(*report);
+  result.document = to_json(*report);
+  result.findings = std::move(report->findings);
+  return result;
+}
+
+}  // namespace
+
+std::function<CommandResult(CommandContext&)> declare_solve(CLI::App& app) {
+  auto arguments = std::make_shared<SolveArguments>();
+  app.add_option("SAMPLE", arguments->options.sample, "Sample directory (it holds graph_list.txt)")->required();
+  app.add_flag("--no-gpu", arguments->no_gpu, "Stop after the pre-flight and say what is predicted (the default where there is no GPU)");
+  app.add_option("--out", arguments->options.out, "Write pass_dir and .passnet below this folder, not into the sample");
+  app.add_option("--restore", arguments->restore, "Put a kept state back: its hash or the beginning of it, or `found` for what was there first");
+  app.add_flag("!--no-preflight-run", arguments->preflight.run, "Skip the interpreter: structure and source rules only, no PyTorch needed");
+  return [arguments](CommandContext& context) {
+    return arguments->restore.empty() ? solve(context, *arguments) : restore(context, *arguments);
+  };
+}
+
+}  // namespace passnet

@@ -1,0 +1,332 @@
+#include "solve/preflight_worker.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codegen/pass_dir.h"
+#include "sample/sample.h"
+#include "solve/native_check.h"
+#include "solve/shrink.h"
+#include "solve/specialise.h"
+
+namespace passnet {
+namespace {
+
+constexpr std::string_view kInterpreter = "interpreter on the CPU";
+
+// A folder that is gone when this is.
+class Scratch {
+ public:
+  explicit Scratch(FileSystem& files) : files_(files) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "passnet-XXXXXX").string();
+    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~Scratch() {
+    if (!path_.empty()) (void)files_.remove_all(path_).ok();
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  FileSystem& files_;
+  std::string path_;
+};
+
+Status write_pass_dir(FileSystem& files, const std::string& dir, const PassDirFiles& content) {
+  PN_CHECK_OK(files.make_directory(dir));
+  for (const auto& [name, text] : content) PN_CHECK_OK(files.write(join_path(dir, name), text));
+  return ok_status();
+}
+
+// The text of each kernel function: what is equal between a state and its smaller self.
+std::set<std::string> kernel_texts(const PassDirFiles& files) {
+  std::set<std::string> texts;
+  const auto it = files.find("_shared_kernels.py");
+  if (it == files.end()) return texts;
+  std::string_view text = it->second;
+  for (size_t at = text.find("@triton.jit"); at != std::string_view::npos;) {
+    const size_t next = text.find("@triton.jit", at + 1);
+    // A function ends where the next line begins at column 0 after its `def` line.
+    size_t end = text.find("\ndef ", at);
+    end = end == std::string_view::npos ? text.size() : text.find('\n', end + 1);
+    while (end != std::string_view::npos && end + 1 < text.size() && (text[end + 1] == ' ' || text[end + 1] == '\n' || text[end + 1] == ')')) {
+      end = text.find('\n', end + 1);
+    }
+    texts.emplace(text.substr(at, (end == std::string_view::npos ? text.size() : end) - at));
+    at = next;
+  }
+  return texts;
+}
+
+void put(VariantProof& variant, std::string subject, Proof::State state, std::string by, std::string why) {
+  for (Proof& proof : variant.proofs) {
+    if (proof.subject != subject) continue;
+    proof = {std::move(subject), state, std::move(by), std::move(why)};
+    return;
+  }
+  variant.proofs.push_back({std::move(subject), state, std::move(by), std::move(why)});
+}
+
+// The first thing that went wrong in one variant's run, in words.
+std::string failure_text(const Json& result) {
+  if (result.contains("error")) return result["error"].value("message", "the run failed");
+  if (!result.contains("calls")) return "the run failed";
+  for (const Json& call : result["calls"]) {
+    if (call.value("ok", false)) continue;
+    const std::string where = fmt::format("{} inputs, {} call: ", call.value("family", ""), call.value("mode", ""));
+    if (call.contains("error")) return where + call["error"].value("message", "failed");
+    if (call.contains("violations") && !call["violations"].empty()) {
+      return where + fmt::format("the wrapper used {}", call["violations"][0].get<std::string>());
+    }
+    for (const char* list : {"outputs", "inputs"}) {
+      if (!call.contains(list)) continue;
+      for (const Json& output : call[list]) {
+        if (!output.value("ok", true)) return where + output.value("reason", "differs from eager");
+      }
+    }
+    if (call.contains("alias")) return where + "outputs share memory with other tensors than eager's do";
+    if (call.contains("wrappers")) {
+      for (const Json& wrapper : call["wrappers"]) {
+        if (!wrapper.value("ok", true)) return where + fmt::format("{} differs from the CUDA reference", wrapper.value("pass", ""));
+      }
+    }
+  }
+  return "the run failed";
+}
+
+// Which passes are to blame: those the worker names, else every pass that launches kernels.
+std::vector<std::string> blamed(const Json& result, const std::vector<PassSpec>& passes) {
+  std::set<std::string> names;
+  if (result.contains("graphs")) {
+    for (const Json& graph : result["graphs"]) {
+      if (graph.contains("error") && graph["error"].contains("pass")) names.insert(graph["error"]["pass"].get<std::string>());
+    }
+  }
+  if (result.contains("calls")) {
+    for (const Json& call : result["calls"]) {
+      if (!call.contains("wrappers")) continue;
+      for (const Json& wrapper : call["wrappers"]) {
+        if (!wrapper.value("ok", true)) names.insert(wrapper.value("pass", ""));
+      }
+    }
+  }
+  if (!names.empty()) return {names.begin(), names.end()};
+  std::vector<std::string> all;
+  for (const PassSpec& pass : passes) {
+    if (pass.kind == Region::Kind::kKernel) all.push_back(pass.name);
+  }
+  if (all.empty()) {
+    for (const PassSpec& pass : passes) all.push_back(pass.name);
+  }
+  return all;
+}
+
+}  // namespace
+
+// One variant to be run: whole, or a smaller self with a pass_dir of its own.
+struct WorkerPreflight::Trial {
+  size_t variant = 0;
+  std::string pass_dir;
+  Json meta = Json::object();
+  Json programs = Json::object();
+  std::string note;
+};
+
+Result<PreflightReport> WorkerPreflight::run(const StateUnderTest& state) {
+  PreflightReport report;
+  check_natively(state, report);
+  for (VariantProof& variant : report.variants) {
+    for (const char* subject : {"poison", "numerics", "speed"}) put(variant, subject, Proof::State::kNotProven, "", "not run");
+    put(variant, "speed", Proof::State::kNotProven, "", "only a GPU measures speed");
+  }
+  if (!options_.run || !report.failures.empty()) return report;
+  PN_CHECK_OK(run_trials(state, report));
+  return report;
+}
+
+void WorkerPreflight::check_natively(const StateUnderTest& state, PreflightReport& report) {
+  NativeCheck check = check_state(*state.generated, *state.variants);
+  report.variants = std::move(check.variants);
+  report.failures = std::move(check.failures);
+  report.findings = std::move(check.findings);
+}
+
+Result<WorkerPreflight::Trial> WorkerPreflight::prepare(const StateUnderTest& state, size_t variant, const std::string& scratch) {
+  const CapturedVariant& full = (*state.variants)[variant];
+  Trial trial;
+  trial.variant = variant;
+  PN_TRY(const VariantFiles files, read_variant(files_, state.variant_dirs[variant], full.name));
+  const int64_t elements = input_elements(files.tensors);
+  trial.note = "outputs, mutated inputs and aliasing equal eager's within t = -5; every wrapper within t = -5 of the CUDA reference";
+  const CapturedVariant* at = &full;
+  std::optional<Shrunk> shrunk;
+  if (elements > options_.run_elements) shrunk = shrink_variant(files, full, options_.run_elements, {});
+  if (!shrunk && elements > options_.most_elements) {
+    return user_error("preflight.too_large", fmt::format("{} has {} input elements and no smaller self was found", full.name, elements));
+  }
+  PassDirFiles pass_dir = state.generated->files;
+  if (shrunk) {
+    at = &shrunk->variant;
+    trial.meta = shrunk->meta;
+    trial.note += fmt::format("; run with {} in place of the extent {}", shrunk->to, shrunk->from);
+  }
+  PN_TRY(Specialised special, specialise(*state.passes, *at));
+  for (size_t p = 0; p < state.passes->size(); ++p) {
+    Json list = Json::array();
+    for (Json& program : special.programs[p]) list.push_back(std::move(program));
+    if ((*state.passes)[p].kind == Region::Kind::kKernel && !list.empty()) trial.programs[(*state.passes)[p].name] = std::move(list);
+  }
+  if (shrunk) {
+    PN_TRY(const GeneratedPassDir generated, generate_pass_dir(with_entries(*state.passes, std::move(special))));
+    pass_dir = generated.files;
+    const std::set<std::string> mine = kernel_texts(state.generated->files);
+    for (const std::string& text : kernel_texts(pass_dir)) {
+      if (!mine.contains(text)) {
+        trial.note += "; a kernel of the smaller size has another text than the one written";
+        break;
+      }
+    }
+  }
+  trial.pass_dir = join_path(scratch, fmt::format("trial_{}", variant));
+  PN_CHECK_OK(write_pass_dir(files_, trial.pass_dir, pass_dir));
+  return trial;
+}
+
+Status WorkerPreflight::run_trials(const StateUnderTest& state, PreflightReport& report) {
+  const Scratch scratch(files_);
+  if (scratch.path().empty()) return user_error("file.io", "no temporary folder could be made").with_hint("set TMPDIR to a folder that can be written");
+  // One variant per dtype: the one with the least data.
+  std::map<DType, std::pair<int64_t, size_t>> least;
+  for (size_t v = 0; v < state.variants->size(); ++v) {
+    auto files = read_variant(files_, state.variant_dirs[v]);
+    if (!files.ok()) continue;
+    const int64_t elements = input_elements(files->tensors);
+    const auto [it, fresh] = least.try_emplace((*state.variants)[v].dtype, elements, v);
+    if (!fresh && elements < it->second.first) it->second = {elements, v};
+  }
+  for (const auto& [dtype, chosen] : least) {
+    const size_t v = chosen.second;
+    auto trial = prepare(state, v, scratch.path());
+    if (!trial.ok()) {
+      if (trial.error().kind == DiagnosticKind::kInternal) return std::move(trial).error();
+      for (const char* subject : {"poison", "numerics"}) {
+        put(report.variants[v], subject, Proof::State::kNotProven, "", trial.error().message);
+      }
+      report.findings.push_back(note("preflight.not_run", trial.error().message));
+      continue;
+    }
+    if (options_.progress) options_.progress(fmt::format("  running {} in the interpreter", (*state.variants)[v].name));
+    PN_CHECK_OK(run_trial(state, *trial, report));
+  }
+  // What ran for one size says something of the others of its dtype, and the report says what.
+  for (size_t v = 0; v < report.variants.size(); ++v) {
+    const auto it = least.find((*state.variants)[v].dtype);
+    if (it == least.end() || it->second.second == v) continue;
+    const VariantProof& ran = report.variants[it->second.second];
+    const Proof* numerics = ran.find("numerics");
+    if (numerics == nullptr || numerics->state != Proof::State::kProven) continue;
+    for (const char* subject : {"poison", "numerics"}) {
+      put(report.variants[v], subject, Proof::State::kNotProven, "", fmt::format("not run; {} of the same dtype was", ran.name));
+    }
+  }
+  if (!options_.compile || !report.failures.empty()) return ok_status();
+  const std::string pass_dir = join_path(scratch.path(), "written");
+  PN_CHECK_OK(write_pass_dir(files_, pass_dir, state.generated->files));
+  return compile_kernels(state, pass_dir, report);
+}
+
+Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& trial, PreflightReport& report) {
+  const std::string& label = (*state.variants)[trial.variant].name;
+  WorkerRequest request;
+  request.cmd = "smoke";
+  request.deadline = std::chrono::seconds(240);
+  request.arguments = {{"sample", std::filesystem::absolute(state.sample_root).string()},
+                       {"labels", Json::array({label})},
+                       {"pass_dir", trial.pass_dir},
+                       {"options", {{"device", options_.device}, {"repeats", 1}, {"max_elements", options_.most_elements}}}};
+  if (!trial.meta.empty()) request.arguments["meta"][label] = trial.meta;
+  request.arguments["programs"][label] = trial.programs;
+  auto reply = worker_.call(request);
+  VariantProof& variant = report.variants[trial.variant];
+  if (!reply.ok()) {
+    const auto failure = worker_failure(reply.error());
+    // Without Python nothing can be run; a worker that died over this state has judged it.
+    if (failure == WorkerFailure::kStart || failure == WorkerFailure::kProtocol) return std::move(reply).error();
+    put(variant, "numerics", Proof::State::kFailed, "", reply.error().message);
+    for (const PassSpec& pass : *state.passes) {
+      if (pass.kind == Region::Kind::kKernel) report.failures.push_back({pass.name, {"preflight_failed", reply.error().message, {}}});
+    }
+    return ok_status();
+  }
+  const Json empty = Json::array();
+  const Json& variants = reply->contains("variants") ? (*reply)["variants"] : empty;
+  if (variants.empty()) return internal_error("preflight.reply", "the worker's reply to smoke names no variant");
+  const Json& result = variants[0];
+  report.details["smoke"].push_back(result);
+  if (result.value("ok", false)) {
+    put(variant, "poison", Proof::State::kProven, std::string(kInterpreter), "one poisoned call on each input family");
+    put(variant, "numerics", Proof::State::kProven, std::string(kInterpreter), trial.note);
+    for (Proof& proof : variant.proofs) {
+      if (proof.subject == "structure") proof.by += " and torch.compile on the CPU";
+    }
+    return ok_status();
+  }
+  const std::string why = failure_text(result);
+  const bool poison = result.contains("violations") && !result["violations"].empty();
+  put(variant, poison ? "poison" : "numerics", Proof::State::kFailed, "", why);
+  for (const std::string& name : blamed(result, *state.passes)) report.failures.push_back({name, {"preflight_failed", why, {}}});
+  return ok_status();
+}
+
+Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::string& pass_dir, PreflightReport& report) {
+  Json kernels = Json::array();
+  std::map<std::string, size_t> seen;
+  for (const KernelEntry& entry : state.generated->kernels) {
+    const std::string signature = fmt::format("{}({})", entry.kernel, fmt::join(entry.pointer_dtypes, ","));
+    if (seen[signature]++ >= options_.kernels_per_signature) continue;
+    Json constants = Json::array();
+    for (const auto& [name, value] : entry.constants) constants.push_back({name, value});
+    kernels.push_back({{"kernel", entry.kernel},
+                       {"route", entry.route},
+                       {"pass", entry.pass},
+                       {"entry", entry.entry},
+                       {"pointer_dtypes", entry.pointer_dtypes},
+                       {"constants", std::move(constants)},
+                       {"num_warps", entry.num_warps},
+                       {"num_stages", entry.num_stages}});
+  }
+  if (kernels.empty()) return ok_status();
+  if (options_.progress) options_.progress(fmt::format("  compiling {} kernels for sm_80, sm_86, sm_90", kernels.size()));
+  WorkerRequest request;
+  request.cmd = "compile";
+  request.deadline = std::chrono::seconds(240);
+  request.arguments = {{"pass_dir", pass_dir}, {"kernels", std::move(kernels)}, {"targets", {80, 86, 90}}};
+  auto reply = worker_.call(request);
+  if (!reply.ok()) {
+    report.findings.push_back(std::move(reply).error());
+    return ok_status();
+  }
+  report.details["compile"] = (*reply)["kernels"];
+  for (const Json& kernel : (*reply)["kernels"]) {
+    for (const auto& [target, found] : kernel["targets"].items()) {
+      const std::string name = kernel.value("kernel", "");
+      if (!found.value("ok", false)) {
+        const std::string why = fmt::format("{} does not compile for {}: {}", name, target,
+                                            found.contains("error") ? found["error"].value("message", "") : found.value("reason", "refused"));
+        const size_t pass = kernel.value("pass", size_t{0});
+        if (pass < state.passes->size()) report.failures.push_back({(*state.passes)[pass].name, {"kernel_does_not_compile", why, {}}});
+      } else if (found.value("spills", 0) > 0) {
+        report.findings.push_back(note("preflight.spills", fmt::format("{} spills {} registers on {}", name, found.value("spills", 0), target)));
+      }
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace passnet

@@ -1,0 +1,121 @@
+#include "solve/specialise.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "match/rewrite.h"
+#include "ops/core.h"
+
+namespace passnet {
+namespace {
+
+struct CallAt {
+  size_t pass = 0;
+  NodeId node = kNoNode;  // the wrapper's, in the graph as rewritten so far
+  Json program;
+};
+
+Binding bind(const Graph& graph, const Value& value) {
+  Binding binding;
+  binding.is_tensor = value.is_node();
+  if (!value.is_node()) {
+    binding.literal = value;
+    return binding;
+  }
+  const Meta& meta = graph.node(value.as_node()).meta;
+  binding.is_tensor = meta.is_tensor();  // a tuple of tensors is neither a tensor nor a literal
+  if (meta.is_tensor()) {
+    binding.tensor = meta.tensor;
+    binding.stride_known = meta.tensor.stride.has_value();
+  }
+  return binding;
+}
+
+}  // namespace
+
+Result<Specialised> specialise(const std::vector<PassSpec>& passes, const CapturedVariant& variant) {
+  Specialised out;
+  out.entries.resize(passes.size());
+  out.programs.resize(passes.size());
+  for (size_t g = 0; g < variant.graphs.size(); ++g) {
+    const Graph& captured = variant.graphs[g];
+    Graph rewritten;
+    const Graph* graph = &captured;
+    std::vector<NodeId> original(captured.size());
+    for (size_t n = 0; n < original.size(); ++n) original[n] = static_cast<NodeId>(n);
+    std::vector<CallAt> calls;
+    size_t matches = 0;
+    for (size_t p = 0; p < passes.size(); ++p) {
+      const PassSpec& pass = passes[p];
+      RewriteRule rule = rule_with_route(pass.pattern, pass.route);
+      rule.name = pass.name;
+      rule.returns_argument = pass.kind == Region::Kind::kZeroLaunch;
+      PN_TRY(PassResult applied, apply_pass(*graph, pass.pattern, rule));
+      if (applied.replaced.empty()) continue;
+      std::vector<NodeId> now(applied.graph.size(), kNoNode);  // original ids of the new graph's nodes
+      std::vector<NodeId> moved(graph->size(), kNoNode);       // where the old graph's nodes went
+      for (size_t n = 0; n < now.size(); ++n) {
+        if (applied.origin[n] == kNoNode) continue;
+        now[n] = original[static_cast<size_t>(applied.origin[n])];
+        moved[static_cast<size_t>(applied.origin[n])] = static_cast<NodeId>(n);
+      }
+      for (CallAt& call : calls) call.node = moved[static_cast<size_t>(call.node)];
+      for (const Replaced& replaced : applied.replaced) {
+        ++matches;
+        PassEntry entry;
+        std::vector<NodeId> inputs, nodes;
+        for (const Value& bound : replaced.match.placeholder_bindings) {
+          entry.bindings.push_back(bind(*graph, bound));
+          if (bound.is_node()) inputs.push_back(original[static_cast<size_t>(bound.as_node())]);
+        }
+        for (const NodeId id : replaced.covered) nodes.push_back(original[static_cast<size_t>(id)]);
+        std::sort(nodes.begin(), nodes.end());
+        const NodeId root = original[static_cast<size_t>(replaced.match.returned)];
+        entry.where = fmt::format("{} graph {} nodes {}..{}", variant.name, g, captured.node(nodes.front()).name,
+                                  captured.node(root).name);
+        CallAt call{p, replaced.wrapper, nullptr};
+        if (pass.kind == Region::Kind::kKernel) {
+          PN_TRY(entry.program, lower_region(captured, nodes, root, inputs));
+          call.program = entry.program.to_json();
+        }
+        now[static_cast<size_t>(replaced.wrapper)] = root;
+        calls.push_back(std::move(call));
+        out.entries[p].push_back(std::move(entry));
+      }
+      rewritten = std::move(applied.graph);
+      graph = &rewritten;
+      original = std::move(now);
+    }
+    out.matches.push_back(matches);
+    if (matches == 0) {
+      return user_error("specialise.no_match", fmt::format("{} graph {}: no pass matches", variant.name, g));
+    }
+    std::stable_sort(calls.begin(), calls.end(), [](const CallAt& a, const CallAt& b) { return a.node < b.node; });
+    for (CallAt& call : calls) out.programs[call.pass].push_back(std::move(call.program));
+  }
+  return out;
+}
+
+std::vector<PassSpec> with_entries(const std::vector<PassSpec>& passes, Specialised at) {
+  std::vector<PassSpec> out;
+  for (size_t p = 0; p < passes.size(); ++p) {
+    if (at.entries[p].empty()) continue;  // it does not match here
+    const PassSpec& pass = passes[p];
+    PassSpec copy;
+    copy.name = pass.name;
+    copy.route = pass.route;
+    copy.key = pass.key;
+    copy.kind = pass.kind;
+    copy.pattern = pass.pattern.clone();
+    copy.returns = pass.returns;
+    copy.item = pass.item;
+    copy.tuple_output = pass.tuple_output;
+    copy.entries = std::move(at.entries[p]);
+    out.push_back(std::move(copy));
+  }
+  return out;
+}
+
+}  // namespace passnet
