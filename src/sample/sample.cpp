@@ -1,6 +1,7 @@
 #include "sample/sample.h"
 
 #include <algorithm>
+#include <future>
 #include <set>
 
 #include <fmt/format.h>
@@ -66,6 +67,20 @@ std::optional<Diagnostic> refuse(FileSystem& files, const Variant& v, const std:
                         "Put the model.py there or remove the line.");
   }
   return std::nullopt;
+}
+
+// The tensors of input_meta.py and weight_meta.py; the latter describes all inputs and wins.
+Result<std::vector<TensorSpec>> read_all_specs(std::vector<SourceBuffer>& texts) {
+  std::vector<TensorSpec> out;
+  for (SourceBuffer& text : texts) {
+    PN_TRY(const pysrc::Module module, pysrc::parse_module(std::move(text)));
+    PN_TRY(std::vector<TensorSpec> more, read_tensor_specs(module));
+    for (TensorSpec& spec : more) {
+      std::erase_if(out, [&](const TensorSpec& t) { return t.name == spec.name && t.file != spec.file; });
+      out.push_back(std::move(spec));
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -149,34 +164,37 @@ Result<VariantFiles> read_variant(FileSystem& files, const std::string& dir, con
     return d;
   }
   auto source = std::make_shared<const SourceBuffer>(std::move(model_text).value());
-  PN_TRY(pysrc::Module model, pysrc::parse_module(source));
-  VariantFiles out{std::move(source), std::move(model), {}, true, {}};
-  std::vector<TensorSpec>& tensors = out.tensors;
+  bool has_metadata = true;
+  std::vector<Diagnostic> findings;
+  std::vector<SourceBuffer> meta_texts;
+  std::size_t meta_bytes = 0;
   for (const char* file : {"input_meta.py", "weight_meta.py"}) {
     Result<SourceBuffer> text = read(file);
-    if (!text) {
-      Diagnostic d = std::move(text).error();
-      const bool missing = d.code == "file.missing";
-      if (missing && file[0] == 'i') continue;
-      if (missing) {
-        d.code = "sample.no_weight_meta";
-        d.message = "there is no weight_meta.py beside model.py";
-        d.hint = "Write one class for each parameter of forward, with name, shape and dtype.";
-        out.has_metadata = false;
-        out.findings.push_back(std::move(d));
-        continue;
-      }
-      return d;
+    if (text) {
+      meta_bytes += text->text().size();
+      meta_texts.push_back(std::move(text).value());
+      continue;
     }
-    PN_TRY(const pysrc::Module module, pysrc::parse_module(std::move(text).value()));
-    PN_TRY(std::vector<TensorSpec> more, read_tensor_specs(module));
-    for (TensorSpec& spec : more) {
-      // weight_meta.py describes all inputs and wins over input_meta.py.
-      std::erase_if(tensors, [&](const TensorSpec& t) { return t.name == spec.name; });
-      tensors.push_back(std::move(spec));
-    }
+    Diagnostic d = std::move(text).error();
+    if (d.code != "file.missing") return d;
+    if (file[0] == 'i') continue;
+    d.code = "sample.no_weight_meta";
+    d.message = "there is no weight_meta.py beside model.py";
+    d.hint = "Write one class for each parameter of forward, with name, shape and dtype.";
+    has_metadata = false;
+    findings.push_back(std::move(d));
   }
-  return out;
+  // Of a whole network's files both take a while to parse: one on each of two threads.
+  constexpr std::size_t kWorthAThread = std::size_t{48} << 10;
+  const bool both = meta_bytes > kWorthAThread && source->text().size() > kWorthAThread;
+  std::future<Result<std::vector<TensorSpec>>> tensors = std::async(
+      both ? std::launch::async : std::launch::deferred, [&meta_texts] { return read_all_specs(meta_texts); });
+  Result<pysrc::Module> model = pysrc::parse_module(source);
+  Result<std::vector<TensorSpec>> specs = tensors.get();
+  if (!model) return std::move(model).error();
+  if (!specs) return std::move(specs).error();
+  return VariantFiles{std::move(source), std::move(model).value(), std::move(specs).value(), has_metadata,
+                      std::move(findings)};
 }
 
 Result<Captured> capture_variant(FileSystem& files, const std::string& dir, const CaptureOptions& options) {

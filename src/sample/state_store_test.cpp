@@ -22,9 +22,9 @@ const StateFiles kA = {{"A.py", "a = 1\n"}, {"_shared_kernels.py", "k = 1\n"}};
 const StateFiles kB = {{"B.py", "b = 1\n"}};
 
 TEST_F(StateStoreTest, InstallKeepsWhatWasFoundAndTheMarker) {
-  ASSERT_TRUE(files_.write("sample/pass_dir/.ignore", "x").ok());
-  ASSERT_TRUE(files_.write("sample/pass_dir/theirs.py", "old").ok());
-  ASSERT_TRUE(files_.write("sample/pass_dir/__pycache__/theirs.pyc", "compiled").ok());
+  files_.put("sample/pass_dir/.ignore", "x");
+  files_.put("sample/pass_dir/theirs.py", "old");
+  files_.put("sample/pass_dir/__pycache__/theirs.pyc", "compiled");
   StateStore s = store();
   const auto hash = s.install(kA);
   ASSERT_TRUE(hash.ok());
@@ -68,7 +68,7 @@ TEST_F(StateStoreTest, AFailedExchangeLeavesTheOldState) {
 TEST_F(StateStoreTest, AnInterruptedKeepIsWrittenAgain) {
   StateStore s = store();
   const std::string hash = state_hash(kA);
-  ASSERT_TRUE(files_.write("sample/.passnet/history/" + hash + "/files/A.py", "half").ok());
+  files_.put("sample/.passnet/history/" + hash + "/files/A.py", "half");
   ASSERT_TRUE(s.keep(kA).ok());
   EXPECT_EQ(*s.read_state(hash), kA);
 }
@@ -78,7 +78,7 @@ TEST_F(StateStoreTest, RecordsAreReadBackAndDamagedOnesIgnored) {
   const std::string hash = *s.install(kA);
   ASSERT_TRUE(s.put_record(hash, "check", Json{{"status", "green"}}).ok());
   EXPECT_EQ((*s.get_record(hash, "check"))["status"], "green");
-  ASSERT_TRUE(files_.write("sample/.passnet/history/" + hash + "/check.json", "{").ok());
+  files_.put("sample/.passnet/history/" + hash + "/check.json", "{");
   EXPECT_FALSE(s.get_record(hash, "check").has_value());
 }
 
