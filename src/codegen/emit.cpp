@@ -78,6 +78,7 @@ class Emitter {
   Result<std::string> expression(ValueId v);
   Result<std::string> load(ValueId v);
   Result<std::string> call(ValueId v);
+  Result<std::string> shared_division(ValueId v);
   Status reduction(ValueId v);
   Status loop(ValueId v, const IterVar& var);
   Result<std::string> folded(const ValueNode& n, const std::string& body, const std::string& position);
@@ -120,6 +121,7 @@ class Emitter {
   std::map<std::string, int> prefix_count_;
   std::set<std::string> taken_;
   std::map<int32_t, std::string> pointers_;
+  std::map<ValueId, std::string> reciprocals_;  // by divisor; none varies within a loop
   std::set<std::string> helpers_;
   KernelText out_;
 };
@@ -443,6 +445,37 @@ Result<std::string> Emitter::load(ValueId v) {
   return fmt::format("tl.load({}, mask={}, other={})", address, mask, is_floating(n.type) ? "0.0" : "0");
 }
 
+// A division whose divisor many lanes share costs one reciprocal for all of them and a correction for each; empty where
+// it does not apply.
+Result<std::string> Emitter::shared_division(ValueId v) {
+  const ValueNode& n = graph_.node(v);
+  const ValueNode& divisor = graph_.node(n.args[1]);
+  uint64_t fast = 0;
+  for (const IterVar& var : plan_.vars) {
+    if (var.role == IterVar::Role::kFlat || var.role == IterVar::Role::kCol || var.role == IterVar::Role::kLane) {
+      fast |= IndexPool::bit(var.id);
+    }
+  }
+  if ((graph_.deps(n.args[1]) & (fast | loop_mask_)) != 0 || (graph_.deps(n.args[0]) & fast) == 0) return std::string();
+  PN_TRY(const std::string a, value(n.args[0]));
+  if (divisor.kind == ValueNode::Kind::kConst) {
+    int exponent = 0;
+    if (std::abs(std::frexp(divisor.value, &exponent)) == 0.5 && std::abs(exponent) < 100) {
+      return fmt::format("{} * {}", a, float_literal(1.0 / divisor.value, DType::kFloat32));
+    }
+  }
+  PN_TRY(const std::string b, value(n.args[1]));
+  auto it = reciprocals_.find(n.args[1]);
+  if (it == reciprocals_.end()) {
+    const std::string r = name("inverse");
+    line(scope_for(graph_.deps(n.args[1])), fmt::format("{} = tl.div_rn(1.0, {})", r, without_parentheses(b)));
+    it = reciprocals_.emplace(n.args[1], r).first;
+  }
+  need("_div_by");
+  const std::string plain = divisor.kind == ValueNode::Kind::kConst ? constant(divisor, true) : without_parentheses(b);
+  return fmt::format("_div_by({}, {}, {})", without_parentheses(a), plain, it->second);
+}
+
 Result<std::string> Emitter::call(ValueId v) {
   const ValueNode& n = graph_.node(v);
   bool fixed = false;  // some operand carries the type
@@ -450,6 +483,10 @@ Result<std::string> Emitter::call(ValueId v) {
   for (const ValueId a : n.args) {
     fixed = fixed || graph_.node(a).kind != ValueNode::Kind::kConst;
     counted = counted || graph_.node(a).kind == ValueNode::Kind::kIndex;
+  }
+  if (n.fn == Fn::kDiv && n.type == DType::kFloat32 && fixed) {
+    PN_TRY(std::string shared, shared_division(v));
+    if (!shared.empty()) return shared;
   }
   std::vector<std::string> args;
   for (const ValueId a : n.args) {

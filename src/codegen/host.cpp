@@ -163,7 +163,8 @@ std::string device_helpers(const std::set<std::string>& names) {
   return out;
 }
 
-Result<RouteText> write_route(const PassSpec& spec, const std::vector<WrittenEntry>& entries) {
+Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>& entries,
+                              const std::vector<WrittenEntry>& written_entries) {
   RouteText out;
   out.name = spec.route;
   const std::string table = fmt::format("_{}_ENTRIES", [&] {
@@ -220,9 +221,9 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<WrittenEnt
   std::set<std::string> keys;
   out.tables = table + " = {\n";
   std::vector<std::vector<Allocation>> memory;
-  for (size_t e = 0; e < spec.entries.size(); ++e) {
-    const PassEntry& entry = spec.entries[e];
-    const WrittenEntry& written = entries[e];
+  for (size_t e = 0; e < entries.size(); ++e) {
+    const PassEntry& entry = entries[e];
+    const WrittenEntry& written = written_entries[e];
     memory.push_back(allocations(entry, written));
     HostPlan plan;
     plan.kernels = operands(entry, written);
@@ -290,7 +291,7 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<WrittenEnt
     key.push_back(names[i] + ".dtype");
   }
   for (const size_t i : literals) {
-    const bool sequence = spec.entries[0].bindings[i].literal.is_sequence();
+    const bool sequence = entries[0].bindings[i].literal.is_sequence();
     key.push_back(sequence ? "\"tuple\"" : fmt::format("{}.__class__.__name__", names[i]));
     key.push_back(sequence ? fmt::format("tuple({})", names[i]) : names[i]);
   }
@@ -308,15 +309,15 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<WrittenEnt
     const HostPlan& plan = plans[number];
     std::string t;
     const auto line = [&](const std::string& text) { t += indent + text + "\n"; };
-    const size_t outputs = spec.entries[0].program.outputs.size();
+    const size_t outputs = entries[0].program.outputs.size();
     for (size_t o = 0; o < plan.permutes.size(); ++o) {
       // An argument of the very same shape, layout and type in every entry gives the memory for less host time.
       size_t like = n;
       for (const size_t i : tensors) {
         bool same = true;
-        for (size_t e = 0; same && e < spec.entries.size(); ++e) {
+        for (size_t e = 0; same && e < entries.size(); ++e) {
           if (plan_of[e] != number) continue;
-          const TensorMeta& m = spec.entries[e].bindings[i].tensor;
+          const TensorMeta& m = entries[e].bindings[i].tensor;
           same = m.shape == memory[e][o].shape && m.dtype == memory[e][o].dtype && memory[e][o].permute.empty() &&
                  strides_of(m) == contiguous_strides(m.shape) && m.numel() > 0;
         }

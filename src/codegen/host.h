@@ -28,8 +28,9 @@ struct RouteText {
   std::string call;            // the expression dispatch_wrapper returns
 };
 
-// Table, function and call of a route. `entries` parallel to spec.entries (empty for a zero-launch pass).
-Result<RouteText> write_route(const PassSpec& spec, const std::vector<WrittenEntry>& entries);
+// Table, function and call of a route. `written` is parallel to `entries` (both empty for a zero-launch pass).
+Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>& entries,
+                              const std::vector<WrittenEntry>& written);
 
 // The text of <Name>.py.
 Result<std::string> write_pass_file(const PassSpec& spec);

@@ -15,14 +15,65 @@ namespace {
 using codegen::KernelText;
 using codegen::WrittenEntry;
 
-Result<WrittenEntry> write_entry(const Program& program, bool strip_casts) {
+// `bindings` may know more about the layout of arguments than the program does.
+Result<WrittenEntry> write_entry(const Program& program, const std::vector<Binding>* bindings, bool strip_casts) {
   WrittenEntry out;
   codegen::PlanOptions options;
   options.strip_casts = strip_casts;
+  if (bindings != nullptr) {
+    int32_t input = 0;
+    for (const Binding& b : *bindings) {
+      if (!b.is_tensor) continue;
+      if (b.tensor.stride) options.input_strides[input] = *b.tensor.stride;
+      ++input;
+    }
+  }
   PN_TRY(out.plan, codegen::plan_program(program, options));
   for (const codegen::KernelPlan& k : out.plan.kernels) {
     PN_TRY(KernelText text, codegen::write_kernel(out.plan, k));
     out.kernels.push_back(std::move(text));
+  }
+  return out;
+}
+
+std::vector<int64_t> permuted_strides(const std::vector<int64_t>& shape, const std::vector<size_t>& order) {
+  std::vector<int64_t> stride(shape.size());
+  int64_t step = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    stride[order[k]] = step;
+    step *= shape[order[k]];
+  }
+  return stride;
+}
+
+// Where a library chooses the layout of an argument, the layouts that it is known to choose: contiguous, channels last
+// (convolutions), heads after positions (attention). All such arguments of a call are taken to agree.
+std::vector<PassEntry> with_layouts(const PassSpec& spec, std::vector<size_t>& source_of) {
+  std::vector<PassEntry> out;
+  for (size_t index = 0; index < spec.entries.size(); ++index) {
+    const PassEntry& e = spec.entries[index];
+    bool unknown = false, four = false;
+    for (const Binding& b : e.bindings) {
+      const bool open = b.is_tensor && !b.tensor.stride;
+      unknown = unknown || open;
+      four = four || (open && b.tensor.dim() == 4);
+    }
+    if (!unknown) {
+      out.push_back(e);
+      source_of.push_back(index);
+      continue;
+    }
+    const std::vector<std::vector<size_t>> orders = {{0, 1, 2, 3}, {0, 2, 3, 1}, {0, 2, 1, 3}};
+    for (size_t k = 0; k < (four ? orders.size() : 1); ++k) {
+      PassEntry copy = e;
+      for (Binding& b : copy.bindings) {
+        if (!b.is_tensor || b.tensor.stride) continue;
+        b.tensor.stride = k > 0 && b.tensor.dim() == 4 ? permuted_strides(b.tensor.shape, orders[k])
+                                                       : contiguous_strides(b.tensor.shape);
+      }
+      out.push_back(std::move(copy));
+      source_of.push_back(index);
+    }
   }
   return out;
 }
@@ -35,13 +86,13 @@ bool has_half(const Program& program) {
 
 // Where the text for float32 is the one for 16-bit types without its conversions, the latter serves both: on float32
 // its conversions do nothing.
-void share_texts(const PassSpec& spec, std::vector<WrittenEntry>& entries) {
+void share_texts(const std::vector<PassEntry>& sources, std::vector<WrittenEntry>& entries) {
   std::map<std::string, const KernelText*> stripped;
   std::vector<WrittenEntry> keep;
   keep.reserve(entries.size());
   for (size_t e = 0; e < entries.size(); ++e) {
-    if (!has_half(spec.entries[e].program)) continue;
-    Result<WrittenEntry> bare = write_entry(spec.entries[e].program, true);
+    if (!has_half(sources[e].program)) continue;
+    Result<WrittenEntry> bare = write_entry(sources[e].program, &sources[e].bindings, true);
     if (!bare.ok() || bare->kernels.size() != entries[e].kernels.size()) continue;
     keep.push_back(std::move(bare).value());
     for (size_t k = 0; k < entries[e].kernels.size(); ++k) {
@@ -51,7 +102,7 @@ void share_texts(const PassSpec& spec, std::vector<WrittenEntry>& entries) {
     }
   }
   for (size_t e = 0; e < entries.size(); ++e) {
-    if (has_half(spec.entries[e].program)) continue;
+    if (has_half(sources[e].program)) continue;
     for (KernelText& text : entries[e].kernels) {
       const auto it = stripped.find(text.body);
       if (it == stripped.end() || it->second->constants.size() != text.constants.size() + 1) continue;
@@ -72,7 +123,7 @@ std::string manifest(const std::vector<PassSpec>& passes) {
 
 ScheduleEstimate estimate_schedule(const Program& program) {
   ScheduleEstimate out;
-  Result<WrittenEntry> written = write_entry(program, false);
+  Result<WrittenEntry> written = write_entry(program, nullptr, false);
   if (!written.ok()) {
     out.verdict.refuse(written.error().code, written.error().message);
     out.kernels = 0;
@@ -102,10 +153,13 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
     if (!routes.insert(spec.route).second) return user_error("codegen.route", "two passes have the route " + spec.route);
     PN_TRY(out.files[spec.name + ".py"], codegen::write_pass_file(spec));
     std::vector<WrittenEntry> entries;
+    std::vector<PassEntry> sources;
+    std::vector<size_t> source_of;
     if (spec.kind == Region::Kind::kKernel) {
       if (spec.entries.empty()) return internal_error("codegen.entries", spec.name + ": a kernel pass without entries");
-      for (const PassEntry& e : spec.entries) {
-        Result<WrittenEntry> written = write_entry(e.program, false);
+      sources = with_layouts(spec, source_of);
+      for (const PassEntry& e : sources) {
+        Result<WrittenEntry> written = write_entry(e.program, &e.bindings, false);
         if (!written.ok()) {
           Diagnostic d = std::move(written).error();
           d.message = fmt::format("{} ({}): {}", spec.name, e.where, d.message);
@@ -113,7 +167,7 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
         }
         entries.push_back(std::move(written).value());
       }
-      share_texts(spec, entries);
+      share_texts(sources, entries);
       int count = 0;
       for (size_t e = 0; e < entries.size(); ++e) {
         WrittenEntry& w = entries[e];
@@ -131,7 +185,7 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
           KernelEntry entry;
           entry.route = spec.route;
           entry.pass = p;
-          entry.entry = e;
+          entry.entry = source_of[e];
           entry.kernel = it->second;
           entry.pointer_dtypes = text.pointer_dtypes;
           entry.constants = text.constants;
@@ -142,7 +196,7 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
       }
       launches = true;
     }
-    PN_TRY(const codegen::RouteText route, codegen::write_route(spec, entries));
+    PN_TRY(const codegen::RouteText route, codegen::write_route(spec, sources, entries));
     if (!route.tables.empty()) tables += route.tables + "\n";
     if (!route.functions.empty()) {
       functions += route.functions + "\n\n";

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kUnrollLimit = 32;       // points of a reduction written out one by one
 constexpr int64_t kSerialLimit = 128;      // points folded in a loop by each lane
-constexpr int64_t kPersistentLimit = 16384;  // elements of a row held at once
+constexpr int64_t kPersistentLimit = 32768;  // elements of a row held at once
 constexpr int64_t kMultiprocessors = 132;  // of the machine the block sizes aim at
 constexpr size_t kMaxKernels = 8;
 
@@ -35,13 +35,18 @@ std::vector<int> storage_order(const TensorMeta& meta, bool* dense) {
   std::iota(order.begin(), order.end(), 0);
   *dense = false;
   if (!meta.stride) return order;
-  std::vector<int> sorted = order;
   const auto& stride = *meta.stride;
-  std::stable_sort(sorted.begin(), sorted.end(), [&](int a, int b) {
-    const auto sa = static_cast<size_t>(a), sb = static_cast<size_t>(b);
-    // Axes of extent 1 may have any stride: they stay where they are, before what they stand before.
-    if (meta.shape[sa] == 1 || meta.shape[sb] == 1) return false;
-    return stride[sa] > stride[sb];
+  // Axes of extent 1 may have any stride: they stand first.
+  std::vector<int> sorted;
+  for (const int axis : order) {
+    if (meta.shape[static_cast<size_t>(axis)] == 1) sorted.push_back(axis);
+  }
+  const auto ones = static_cast<ptrdiff_t>(sorted.size());
+  for (const int axis : order) {
+    if (meta.shape[static_cast<size_t>(axis)] != 1) sorted.push_back(axis);
+  }
+  std::stable_sort(sorted.begin() + ones, sorted.end(), [&](int a, int b) {
+    return stride[static_cast<size_t>(a)] > stride[static_cast<size_t>(b)];
   });
   int64_t expected = 1;
   for (size_t k = sorted.size(); k-- > 0;) {
@@ -51,7 +56,8 @@ std::vector<int> storage_order(const TensorMeta& meta, bool* dense) {
     expected *= meta.shape[axis];
   }
   *dense = true;
-  return sorted;
+  // A contiguous tensor keeps the order of its axes.
+  return std::is_sorted(sorted.begin() + ones, sorted.end()) ? order : sorted;
 }
 
 enum class Mode : uint8_t { kUnroll, kSerial, kLane };
@@ -74,7 +80,10 @@ class Planner {
   Status plan_group(const std::vector<Target>& targets, int depth);
   Choice classify(const Trial& trial) const;
   Result<KernelPlan> flat(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
-  Result<KernelPlan> tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial, size_t row_axis);
+  // `sliced`: for values that are the same along the fastest axis, not for two directions of memory.
+  Result<KernelPlan> tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial, size_t row_axis,
+                           bool sliced);
+  bool costly_per_slice(const Trial& trial) const;
   Result<KernelPlan> rows(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   // Lowers the targets at the axes' positions `at`; lane variables by extent.
   Status lower(KernelPlan& plan, const std::vector<Target>& targets, const Choice& choice,
@@ -102,7 +111,10 @@ Result<ProgramPlan> Planner::run() {
     Buffer b;
     b.number = a.input;
     b.shape = a.shape;
-    b.stride = meta.stride ? *meta.stride : contiguous_strides(a.shape);
+    const auto given = options_.input_strides.find(a.input);
+    b.stride = given != options_.input_strides.end() ? given->second
+               : meta.stride                         ? *meta.stride
+                                                     : contiguous_strides(a.shape);
     b.dtype = a.dtype;
     b.name = a.label;
     in_memory_[static_cast<ArrayId>(i)] = static_cast<int32_t>(buffers_.size());
@@ -220,7 +232,10 @@ Status Planner::plan_group(const std::vector<Target>& targets, int depth) {
       }
     }
     if (best_axis < trial.axes.size()) {
-      PN_TRY(KernelPlan plan, tiles(targets, choice, trial, best_axis));
+      PN_TRY(KernelPlan plan, tiles(targets, choice, trial, best_axis, false));
+      kernels_.push_back(std::move(plan));
+    } else if (costly_per_slice(trial)) {
+      PN_TRY(KernelPlan plan, tiles(targets, choice, trial, trial.axes.size() - 2, true));
       kernels_.push_back(std::move(plan));
     } else {
       PN_TRY(KernelPlan plan, flat(targets, choice, trial));
@@ -291,6 +306,20 @@ Planner::Choice Planner::classify(const Trial& t) const {
     c.lanes = true;
   }
   return c;
+}
+
+// Whether divisions, roots or other long functions are the same for whole runs along the fastest axis.
+bool Planner::costly_per_slice(const Trial& t) const {
+  if (t.axes.size() < 2 || t.extents.back() < 64 || product(t.extents) < 65536) return false;
+  const uint64_t fast = IndexPool::bit(t.axes.back());
+  std::set<ValueId> seen;
+  for (const ValueId v : t.values) reachable(*t.graph, v, seen);
+  for (const ValueId v : seen) {
+    const ValueNode& n = t.graph->node(v);
+    if (n.kind != ValueNode::Kind::kCall || (n.fn != Fn::kDiv && (n.fn < Fn::kSqrt || n.fn > Fn::kPow))) continue;
+    if (is_floating(n.type) && t.graph->deps(v) != 0 && (t.graph->deps(v) & fast) == 0) return true;
+  }
+  return false;
 }
 
 VarId Planner::lane_of(KernelPlan& plan, int64_t extent) {
@@ -383,9 +412,9 @@ Result<KernelPlan> Planner::flat(const std::vector<Target>& targets, const Choic
 }
 
 Result<KernelPlan> Planner::tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial,
-                                  size_t row_axis) {
+                                  size_t row_axis, bool sliced) {
   KernelPlan plan;
-  plan.schedule = "tile2d";
+  plan.schedule = sliced ? "slices" : "tile2d";
   plan.pool = std::make_unique<IndexPool>();
   const size_t fast = trial.axes.size() - 1;
   std::vector<int64_t> outer;
@@ -419,6 +448,17 @@ Result<KernelPlan> Planner::tiles(const std::vector<Target>& targets, const Choi
   int64_t by = narrow ? 64 : 32, bx = narrow ? 64 : 32;
   by = std::min(by, std::max<int64_t>(16, pow2_at_least(trial.extents[row_axis])));
   bx = std::min(bx, std::max<int64_t>(16, pow2_at_least(trial.extents[fast])));
+  if (sliced) {
+    // The longest block that wastes little of the axis, then rows to fill a program.
+    const int64_t n = trial.extents[fast];
+    bx = 64;
+    for (const int64_t b : {128, 256, 512, 1024}) {
+      const int64_t waste = ceil_div(n, b) * b - n, least = ceil_div(n, 64) * 64 - n;
+      if ((waste - least) * 10 <= n) bx = b;
+    }
+    by = std::min<int64_t>(1024 / bx, pow2_at_least(trial.extents[row_axis]));
+    while (by > 1 && product(trial.extents) / (bx * by) < 2 * kMultiprocessors) by /= 2;
+  }
   plan.grid = 1;
   for (IterVar& v : plan.vars) {
     if (v.role == IterVar::Role::kRow) v.block = by;
@@ -506,7 +546,7 @@ Result<KernelPlan> Planner::rows(const std::vector<Target>& targets, const Choic
     if (v.role == IterVar::Role::kLane) v.block = std::min(block, pow2_at_least(v.extent));
   }
   plan.grid = ceil_div(n_rows, n_row_block);
-  plan.num_warps = static_cast<int>(std::clamp<int64_t>(n_row_block * block / 256, 1, block >= 4096 ? 16 : 8));
+  plan.num_warps = static_cast<int>(std::clamp<int64_t>(n_row_block * block / 256, 1, block > 16384 ? 32 : block >= 4096 ? 16 : 8));
   // Loops come after everything that is fixed for a program.
   std::stable_sort(plan.vars.begin(), plan.vars.end(),
                    [](const IterVar& a, const IterVar& b) { return a.looped() < b.looped(); });

@@ -67,6 +67,7 @@ struct ProgramPlan {
 
 struct PlanOptions {
   bool strip_casts = false;  // write 16-bit programs as if they were float32; to find kernels that serve both
+  std::map<int32_t, std::vector<int64_t>> input_strides;  // by input, in place of the program's
 };
 
 // Chooses schedules. Errors: "codegen.*", naming the array that has none.

@@ -14,6 +14,15 @@ def _mul(a, b):
 
 
 @triton.jit
+def _div_by(a, b, r):
+    # a / b with r = 1 / b: the quotient corrected by its remainder. Where that is no number (an infinity or zero is in
+    # play) the plain product is the answer.
+    q = a * r
+    rest = tl.fma(-q, b, a)
+    return tl.where(rest == rest, tl.fma(rest, r, q), q)
+
+
+@triton.jit
 def _sign(a):
     return (a > 0).to(a.dtype) - (a < 0).to(a.dtype)
 
