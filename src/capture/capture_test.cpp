@@ -203,6 +203,22 @@ TEST(Capture, DevicesMoveAsTheEvaluatorMovesThem) {
                           "%to = call_method to(%a, torch.device('cuda:0'))\noutput ((%z, %to))\n");
 }
 
+TEST(Capture, FactoriesMakeTensorsOfTheCpu) {
+  const std::vector<InputMeta> inputs = {input("a", {4}), input("b", {4})};
+  const Result<Captured> captured = capture_model(
+      SourceBuffer("model.py", model("a, b", "c = torch.arange(4)\nd = torch.zeros(4, device=device(type='cpu'))\n"
+                                             "e = c.to(device(type='cuda', index=0))\nf = torch.zeros_like(a)\n"
+                                             "return (c, d, e, f)")),
+      &inputs);
+  ASSERT_TRUE(captured.ok());
+  const Graph& graph = captured->graphs.at(0);
+  EXPECT_EQ(graph.find("c")->meta.tensor.device, "cpu");
+  EXPECT_EQ(graph.find("d")->meta.tensor.device, "cuda:0");  // moved with the graph
+  EXPECT_EQ(graph.find("e")->meta.tensor.device, "cuda:0");
+  EXPECT_NE(graph.find("e")->meta.tensor.storage, graph.find("c")->meta.tensor.storage);
+  EXPECT_EQ(graph.find("f")->meta.tensor.device, "cuda:0");
+}
+
 TEST(Capture, MetadataFollowsTheNodes) {
   const std::vector<InputMeta> inputs = {input("a", {2, 8, 4}), input("b", {4})};
   const Result<Captured> captured =

@@ -37,13 +37,32 @@ void Interpreter::infer_node(NodeId id, const Span& span) {
   }
   if (has_unknown_operand(draft_, node)) return;  // the cause was reported where it arose
   const Status status = infer(draft_, node);
-  if (status.ok()) return;
+  if (status.ok()) {
+    settle_device(node);
+    return;
+  }
   Diagnostic d = status.error();
   d.file = module_.file();
   d.span = span;
   d.fields.emplace("node", node.name);
   d.fields.emplace("target", node.target);
   findings_.push_back(std::move(d));
+}
+
+// What is made of no tensor lives on the CPU unless the call names a device, also in a graph that runs on a GPU: torch
+// takes 0-dim ones as operands there, and moves the others by `.to(device)`.
+void Interpreter::settle_device(Node& node) const {
+  if (!node.meta.is_tensor() || node.op != NodeOp::kCallFunction) return;
+  bool reads = false;
+  const auto look = [&](NodeId) { reads = true; };
+  for (const Value& v : node.args) v.for_each_node(look);
+  for (const auto& [key, v] : node.kwargs) v.for_each_node(look);
+  const Value* device = node.kwarg("device");
+  if (device != nullptr && (device->kind() == Value::Kind::kDevice || device->kind() == Value::Kind::kString)) {
+    node.meta.tensor.device = device->text() == "cuda" ? "cuda:0" : device->text();
+  } else if (!reads) {
+    node.meta.tensor.device = "cpu";
+  }
 }
 
 Result<Value> Interpreter::emit(const Expr& at, NodeOp op, std::string target, Arguments arguments,
