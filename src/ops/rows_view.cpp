@@ -13,10 +13,6 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-int64_t product(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
 // ---- views that walk strides: one function builds the view, metadata and lowering follow ----
 
 using BuildView = Result<View> (*)(const Call&);

@@ -50,7 +50,7 @@ TEST(PreservedStrides, DenseKeepsOthersAreOrdered) {
 
 TEST(DenseStridesInOrder, NextOperandDecidesWhereOneBroadcasts) {
   const std::vector<Shape> operands{{0, 0, 20}, {1, 2, 0}};
-  EXPECT_EQ(dense_strides_in_order({2, 2, 3}, operands), (Shape{1, 2, 4}));
+  EXPECT_EQ(dense_strides_in_order({2, 2, 3}, operands), (Shape{3, 6, 1}));
 }
 
 TEST(View, TracksStridesAndOffset) {
