@@ -182,7 +182,9 @@ class Evaluator:
         f"{array['dtype']}{list(array['shape'])}",
         "",
       )
-    return t.float().numpy() if t.dtype == torch.bfloat16 else t.numpy()
+    return (
+      t.view(torch.uint16).numpy() if t.dtype == torch.bfloat16 else t.numpy()
+    )  # widened where it is read
 
   # -- whole arrays
   def cost(self, array):
@@ -193,11 +195,21 @@ class Evaluator:
     """All elements as a numpy array of the array's shape."""
     array = self.arrays[array_id]
     if array["kind"] == "input":
-      return self.by_id[array_id]
+      return self._widened(array, self.by_id[array_id])
     if array_id not in self._whole:
       n = _product(array["shape"])
       self._whole[array_id] = self._evaluate(array, np.arange(n, dtype=np.int64)).reshape(array["shape"])
     return self._whole[array_id]
+
+  @staticmethod
+  def _widened(array, data):
+    return numeric.bf16_to_f32(data) if array["dtype"] == "bf16" else data
+
+  def pick(self, array, positions):
+    """Elements of an input or of an array evaluated whole; one index array a dimension."""
+    if array["kind"] == "input":
+      return self._widened(array, np.atleast_1d(self.by_id[array["id"]][tuple(positions)]))
+    return np.atleast_1d(self.whole(array["id"])[tuple(positions)])
 
   def _is_whole(self, array):
     return array["kind"] == "input" or array["id"] in self._whole or self.cost(array) <= WHOLE_LIMIT
@@ -323,12 +335,7 @@ class _Env:
         np.ones((), dtype=bool),
       )
     if self.evaluator._is_whole(array):
-      data = self.evaluator.whole(array_id)
-      return Value(
-        data[tuple(positions)] if positions else data[()][None] if data.ndim == 0 else data,
-        array["dtype"],
-        bad,
-      )
+      return Value(self.evaluator.pick(array, positions), array["dtype"], bad)
     positions = np.broadcast_arrays(*positions)
     flat = np.ravel_multi_index(positions, shape)
     return Value(self.evaluator.at(array_id, flat.reshape(-1)).reshape(flat.shape), array["dtype"], bad)
