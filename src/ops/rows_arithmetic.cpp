@@ -84,8 +84,7 @@ E quotient(const FormArgs& f) {
   return a / b;
 }
 
-// In 16 bits ATen's functor divides elements of the type itself, so the quotient is rounded before it is cut; to be
-// settled by recorded outputs of a GPU.
+// In 16 bits ATen's functor divides elements of the type itself, so the quotient is rounded before it is cut.
 E truncated(const FormArgs& f) {
   if (is_integral(f.common, true)) return call(Fn::kTruncDiv, f.x[0], f.x[1]);
   const bool by_tensor = f.call.tensor(f.call.args[1]) != nullptr;
@@ -93,15 +92,32 @@ E truncated(const FormArgs& f) {
   return call(Fn::kTrunc, by_tensor ? q.cast(f.common).cast(q.type()) : q);
 }
 
-// Floats: the correction of fmod that ATen writes out; to be settled by recorded outputs of a GPU.
-E floored(const FormArgs& f) { return call(Fn::kFloorDiv, f.x[0], f.x[1]); }
+// fmod: the remainder has the dividend's sign. Exact, so the order of steps does not matter.
+E fmod_float(E a, E b) { return call(Fn::kCopysign, call(Fn::kMod, abs(a), abs(b)), a); }
+
+// Floats as ATen writes it out: the quotient of what fmod leaves, corrected by one where the signs differ, and its floor
+// corrected by one where rounding lost it. Only the floor is of the element type.
+E floored(const FormArgs& f) {
+  const E a = f.x[0], b = f.x[1];
+  if (is_integral(f.common, true)) return call(Fn::kFloorDiv, a, b);
+  const bool by_number = !f.call.tensor(f.call.args[1]);
+  const E inverse = 1.0 / b;  // of a number: the float division of the host
+  const auto divided = [&](E e) { return by_number ? e * inverse : e / b; };
+  const auto rounded = [&](E e) { return e.cast(f.common).cast(e.type()); };
+  const E zero = a.constant(0), mod = fmod_float(a, b), plain = divided(a - mod);
+  const E signs_differ = call(Fn::kXor, less(b, zero), less(mod, zero));
+  const E q = select(call(Fn::kAnd, truth(mod), signs_differ), plain - 1.0, plain);
+  const E down = rounded(call(Fn::kFloor, q));
+  const E whole = select(greater(q - down, a.constant(0.5)), rounded(down + 1.0), down);
+  return select(equal(b, zero), a / b, select(truth(q), whole, call(Fn::kCopysign, zero, divided(a))));
+}
+
 E modulo(const FormArgs& f) { return call(Fn::kMod, f.x[0], f.x[1]); }
 
-// fmod: the remainder has the dividend's sign. Exact, so the order of steps does not matter.
 E fmod_of(const FormArgs& f) {
   const E a = f.x[0], b = f.x[1];
   if (is_integral(f.common, true)) return a - call(Fn::kTruncDiv, a, b) * b;
-  return call(Fn::kCopysign, call(Fn::kMod, abs(a), abs(b)), a);
+  return fmod_float(a, b);
 }
 
 enum class Rounding : uint8_t { kTrue, kTrunc, kFloor };
@@ -127,7 +143,7 @@ Result<std::vector<ArrayId>> lower_div(LowerContext& ctx, const Call& call) {
     case Rounding::kTrunc: return lower_form<kPromoted, 2, truncated, NumberRule::kElement>(ctx, call);
     case Rounding::kFloor: break;
   }
-  return lower_form<kPromoted, 2, floored, NumberRule::kElement>(ctx, call);
+  return lower_form<kPromoted, 2, floored>(ctx, call);
 }
 
 // ---- powers ----
@@ -250,7 +266,7 @@ std::vector<OpRow> arithmetic_rows() {
        .spellings = {PN_BINARY("floor_divide", ""), function("operator.floordiv", "input, other"),
                      in_place(function("operator.ifloordiv", "input, other")), method("__floordiv__", "input, other"),
                      in_place(method("__ifloordiv__", "input, other"))},
-       .meta = meta_arithmetic<kPromoted, '|'>, .lower = lower_form<kPromoted, 2, floored, NumberRule::kElement>,
+       .meta = meta_arithmetic<kPromoted, '|'>, .lower = lower_form<kPromoted, 2, floored>,
        .examples = {{"x=i64[9]", "x // 4"}, {"x=i32[4,1], y=i64[5]", "torch.floor_divide(x, y)"}, {"x=f32[9]", "x // 0.3"},
                     {"x=f16[9], y=f16[9]", "x // y"}, {"x=f16[9]", "x // 0.3"}}},
       {.name = "remainder", .cls = kPoint,

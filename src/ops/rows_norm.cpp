@@ -94,8 +94,8 @@ Result<std::optional<E>> parameter(LowerContext& ctx, const Call& call, std::str
   return std::optional<E>(E{&p, p.read(array, {indices.begin(), indices.end()})}.cast(wide));
 }
 
-// (x - mean) * rstd * weight + bias in float, the last product and sum contracted, one rounding at the end. Weight and
-// bias may be wider than the operand.
+// (x - mean) * rstd * weight + bias in float, the last product and sum contracted, one rounding at the end. (On CUDA
+// the parameters have the operand's type.)
 Result<std::vector<ArrayId>> lower_layer_norm(LowerContext& ctx, const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(const size_t rank, normalized_rank(call, *input));
@@ -250,8 +250,8 @@ Result<Inferred> meta_group_norm(const Call& call) {
   return fresh(input->shape, input->dtype);
 }
 
-// ATen keeps mean and rstd of a group in the parameters' type (the operand's where they agree, else float), folds them
-// into a factor and a summand a channel, in float, and applies both with one multiply-add.
+// ATen keeps mean and rstd of a group in the operand's type, folds them into a factor and a summand a channel, in float,
+// and applies both with one multiply-add.
 Result<std::vector<ArrayId>> lower_group_norm(LowerContext& ctx, const Call& call) {
   PN_TRY(const TensorMeta* input, channelled(call, 2));
   PN_TRY(const int64_t groups, groups_of(call, *input));
@@ -259,11 +259,6 @@ Result<std::vector<ArrayId>> lower_group_norm(LowerContext& ctx, const Call& cal
   Program& p = ctx.program();
   PN_TRY(const ArrayId source, ctx.array(call.arg("input")));
   const DType wide = opmath(input->dtype);
-  bool mixed = false;
-  for (const std::string_view name : {"weight", "bias"}) {
-    if (const TensorMeta* t = call.tensor(name)) mixed = mixed || t->dtype != input->dtype;
-  }
-  const DType kept_type = mixed ? wide : input->dtype;
   // Statistics over [N, groups, channels / groups, ...].
   const int64_t inner = input->shape[1] / groups;
   std::vector<int64_t> split = {input->shape[0], groups, inner};
@@ -279,7 +274,7 @@ Result<std::vector<ArrayId>> lower_group_norm(LowerContext& ctx, const Call& cal
   const auto element = [&](std::span<const ExprId> at) { return read_wide(p, source, at, input->dtype); };
   const Moments m = moments(ctx, call, axes, [&](std::span<const ExprId> at) { return element(joined(at)); });
   const auto row = identity(p, axes.result_shape(true));
-  const auto stored = [&](E e) { return e.cast(kept_type).cast(wide); };
+  const auto stored = [&](E e) { return e.cast(input->dtype).cast(wide); };
   const ArrayId rstd_row = per_row(ctx, call, axes, rsqrt(E{&p, p.read(m.variance, row)} + eps), "rstd");
   const auto at = identity(p, input->shape);
   std::vector<ExprId> group = {at[0], p.call(Fn::kFloorDiv, {at[1], p.integer(inner)})};
@@ -292,7 +287,7 @@ Result<std::vector<ArrayId>> lower_group_norm(LowerContext& ctx, const Call& cal
   int64_t area = 1;
   for (size_t i = 2; i < input->shape.size(); ++i) area *= input->shape[i];
   if (!weight && !bias) return finished(ctx, call, (x - mean) * rstd);
-  // One element a channel: no folding. To be settled by recorded outputs of a GPU, as the contraction above.
+  // One element a channel: no folding.
   if (area == 1) {
     const E normal = (x - mean) * rstd;
     if (weight && bias) return finished(ctx, call, fma(normal, *weight, *bias));
@@ -332,8 +327,7 @@ Result<std::vector<ArrayId>> lower_normalize(LowerContext& ctx, const Call& call
   return finished(ctx, call, element(at) / read_row(p, divisor, axes, at));
 }
 
-// ---- weight normalisation along the first or last axis: g * v / |v|, the reciprocal of the norm taken first. The
-// order of the two products is to be settled by recorded outputs of a GPU.
+// ---- weight normalisation along the first or last axis: g * v times the reciprocal of the norm.
 
 Result<Inferred> meta_weight_norm(const Call& call) {
   PN_TRY(const TensorMeta* v, tensor_arg(call, "input"));
@@ -390,7 +384,7 @@ std::vector<OpRow> norm_rows() {
                               "input, normalized_shape, weight=None, bias=None, eps=1e-05, _cudnn_enable=True")},
        .meta = meta_trailing_norm, .lower = lower_layer_norm, .cost = fixed_cost<175, 1>,
        .examples = {{"x=f16[4,6,64], w=f16[64], b=f16[64]", "torch.nn.functional.layer_norm(x, (64,), w, b, 1e-05)"},
-                    {"x=bf16[4,6,33], w=f32[33], b=f32[33]", "torch.nn.functional.layer_norm(x, (33,), w, b, 1e-06)"},
+                    {"x=bf16[4,6,33], w=bf16[33], b=bf16[33]", "torch.nn.functional.layer_norm(x, (33,), w, b, 1e-06)"},
                     {"x=f32[4,3,5], w=f32[3,5]", "torch.nn.functional.layer_norm(x, (3, 5), w, None, 1e-05)"},
                     {"x=f32[4,8]", "torch.nn.functional.layer_norm(x, (8,))"}}},
       {.name = "rms_norm", .cls = kNorm,
@@ -428,7 +422,7 @@ std::vector<OpRow> norm_rows() {
        .examples = {{"x=f16[2,6,4,4], w=f16[6], b=f16[6]", "torch.nn.functional.group_norm(x, 3, w, b, 1e-05)"},
                     {"x=f32[2,6,9], w=f32[6]", "torch.nn.functional.group_norm(x, 2, w, None, 1e-06)"},
                     {"x=f32[2,6,3]", "torch.nn.functional.group_norm(x, 6)"},
-                    {"x=bf16[2,6], w=f32[6], b=f32[6]", "torch.nn.functional.group_norm(x, 1, w, b)"}}},
+                    {"x=bf16[2,6], w=bf16[6], b=bf16[6]", "torch.nn.functional.group_norm(x, 1, w, b)"}}},
       {.name = "normalize", .cls = kNorm,
        .spellings = {function("torch.nn.functional.normalize", "input, p=2.0, dim=1, eps=1e-12")},
        .meta = meta_normalize, .lower = lower_normalize, .cost = fixed_cost<450, 3>,

@@ -112,8 +112,7 @@ E clamp_max(const FormArgs& f) { return minimum(f.x[0], f.x[1]); }
 
 // ---- interpolation and fused products ----
 
-// a + w * (b - a) for |w| < 0.5, else b - (b - a) * (1 - w): each one multiply-add that the compiler contracts; to be
-// settled by recorded outputs of a GPU.
+// a + w * (b - a) for |w| < 0.5, else b - (b - a) * (1 - w): each one multiply-add that the compiler contracts.
 E lerp(const FormArgs& f) {
   const E a = f.x[0], b = f.x[1], w = f.x[2], d = b - a;
   return select(less(abs(w), w.constant(0.5)), fma(w, d, a), fma(-d, 1.0 - w, b));
