@@ -206,7 +206,13 @@ TEST(Plan, EveryGraphOfAVariantIsMatched) {
 TEST(Plan, RegionTable) {
   const PlanResult plan = plan_sample(one(kNormTail), h200(), perfect_generator);
   EXPECT_EQ(region_table_text(plan),
-            "FUC zero-launch no-op drop | none | 0 kernels, 0 bytes | host 3.9 -> 1.0 us\n");
+            "F.. zero-launch no-op drop | none | 0 kernels, 0 bytes | host 3.9 -> 1.0 us\n"
+            "... kernel      cone of drop | perfect | 1 kernel, 2048 bytes | host 3.9 -> 10.1 us | copies a view\n"
+            "... kernel      cone of add | perfect | 1 kernel, 3072 bytes | host 14.9 -> 10.4 us\n"
+            "... kernel      cone of add without drop | perfect | 1 kernel, 3072 bytes | host 11.0 -> 10.4 us\n"
+            ".UC kernel      cone of norm | perfect | 1 kernel, 3328 bytes | host 32.4 -> 11.1 us\n"
+            "... kernel      cone of norm without drop | perfect | 1 kernel, 3328 bytes | host 28.5 -> 11.1 us\n"
+            "... kernel      cone of norm without drop, add | perfect | 1 kernel, 2304 bytes | host 17.5 -> 10.8 us\n");
 }
 
 TEST(Plan, JsonSaysWhatTheTextSays) {

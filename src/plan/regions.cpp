@@ -170,7 +170,13 @@ Verdict judge(const GraphFacts& facts, const Region& region, bool& copies_view) 
   const Legality legality = judge_region(
       graph, RegionView{.nodes = region.nodes, .root = region.root, .returns_argument = returns_argument});
   if (!returns_argument) {
-    for (const Refusal& note : legality.notes) copies_view |= note.code == "region.returns_view";
+    // A value that the region itself wrote in place is no view that a call would have to copy.
+    const bool written = std::any_of(region.nodes.begin(), region.nodes.end(), [&](NodeId id) {
+      const std::vector<StorageId>& writes = graph.node(id).writes;
+      const Meta& root = graph.node(region.root).meta;
+      return root.is_tensor() && std::find(writes.begin(), writes.end(), root.tensor.storage) != writes.end();
+    });
+    for (const Refusal& note : legality.notes) copies_view |= !written && note.code == "region.returns_view";
   }
   Verdict verdict = legality.verdict;
   for (StorageId storage : legality.must_write) {
