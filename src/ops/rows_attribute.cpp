@@ -90,6 +90,38 @@ Result<Inferred> meta_item(const Call& call) {
   return Inferred{};  // a number of the run
 }
 
+// The sum of numbers of which some may be sizes of the run.
+Result<Inferred> meta_sym_sum(const Call& call) {
+  const Value& terms = call.arg("args");
+  if (!terms.is_sequence()) return bad_argument(call, "args", "a sequence of integers");
+  int64_t sum = 0;
+  for (const Value& term : terms.items()) {
+    const Value known = known_value(call, term);
+    if (known.is_node()) {
+      const Meta* meta = meta_of(call, known);
+      if (meta->kind != Meta::Kind::kUnknown) return bad_argument(call, "args", "a sequence of integers");
+      return Inferred{};
+    }
+    if (known.kind() != Value::Kind::kInt && known.kind() != Value::Kind::kBool)
+      return bad_argument(call, "args", "a sequence of integers");
+    sum += known.as_int();
+  }
+  return number_result(Value::integer(sum));
+}
+
+Result<Inferred> meta_sym_int(const Call& call) {
+  const Value known = known_value(call, call.arg("input"));
+  if (known.is_number()) return number_result(Value::integer(static_cast<int64_t>(known.as_double())));
+  return Inferred{};
+}
+
+// Assertions about sizes: they have no value.
+Result<Inferred> meta_assertion(const Call&) {
+  Inferred out;
+  out.meta = Meta::none();
+  return out;
+}
+
 std::optional<View> attribute_view(const TensorMeta& input, std::string_view name) {
   View view(input);
   if (name == "T" || name == "H") {
@@ -195,6 +227,14 @@ std::vector<OpRow> attribute_rows() {
                  meta_is_floating_point, {{"x=i64[2,3]", "x.is_floating_point()"}}),
       number_row("is_complex", {method("is_complex", "input"), function("torch.is_complex", "input")},
                  meta_is_complex, {{"x=f32[2,3]", "x.is_complex()"}}),
+      number_row("sym_sum", {function("torch.sym_sum", "args")}, meta_sym_sum,
+                 {{"", "torch.sym_sum([1, 2])"}}),
+      number_row("sym_int", {function("torch.sym_int", "input|a")}, meta_sym_int,
+                 {{"", "torch.sym_int(2.0)"}}),
+      number_row("size_assertion",
+                 {function("torch._check_is_size", "input|i, message=None, *, max=None"),
+                  function("torch.ops.aten._assert_scalar.default", "input, message")},
+                 meta_assertion, {{"", "torch._check_is_size(3)"}}),
       {.name = "item",
        .cls = OpClass::kOther,
        .spellings = {method("item", "input"), function("torch.ops.aten._local_scalar_dense", "input")},
