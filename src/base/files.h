@@ -74,8 +74,8 @@ FileSystem& real_files();
 /// The same, but exchanging folders by the journal always: for file systems that claim too much, and tests.
 FileSystem& real_files_with_journal();
 
-/// All in memory, for tests. Folders spring into being with the files below them. `fail_next` makes the next
-/// operation on that path fail with the code given; `links` are not modelled.
+/// All in memory, for tests: the same promises as the disk, but for links, which are not modelled. `put` sets a
+/// file up with the folders above it; `fail_next` makes the next operation on that path fail with the code given.
 class MemoryFiles final : public FileSystem {
  public:
   MemoryFiles() = default;
@@ -93,6 +93,7 @@ class MemoryFiles final : public FileSystem {
   Status exchange_directories(const std::string& a, const std::string& b) override;
   Status recover_exchange(const std::string& a) override;
 
+  void put(const std::string& path, std::string_view content);
   void fail_next(const std::string& path, std::string_view code);
   const std::map<std::string, std::string>& files() const { return files_; }
 

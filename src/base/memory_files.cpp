@@ -40,6 +40,10 @@ MemoryFiles::MemoryFiles(const std::map<std::string, std::string>& files) {
   for (const auto& [path, content] : files) files_[normalize_path(path)] = content;
 }
 
+void MemoryFiles::put(const std::string& path, std::string_view content) {
+  files_[normalize_path(path)] = std::string(content);
+}
+
 void MemoryFiles::fail_next(const std::string& path, std::string_view code) {
   failures_[normalize_path(path)] = std::string(code);
 }
