@@ -184,6 +184,7 @@ TEST(Capture, GraphBreaks) {
   EXPECT_EQ(traced("return (b * a.sum().item(),)"),
             "capture.graph_break: '.item()' needs a tensor's value: torch.compile breaks the graph here");
   EXPECT_EQ(traced("if a.sum() > 0:\n    b = b + 1\nreturn (b,)").substr(0, 19), "capture.graph_break");
+  EXPECT_EQ(traced("return (a[a > 0],)").substr(0, 19), "capture.graph_break");
   std::vector<InputMeta> inputs = {input("a", {2}), input("n", {}, DType::kInt64)};
   inputs[1].item = Value::integer(3);
   EXPECT_EQ(text_of(capture_model(SourceBuffer("model.py", model("a, n", "k = n.item()\nreturn (a * k,)")), &inputs)),
@@ -201,6 +202,19 @@ TEST(Capture, DevicesMoveAsTheEvaluatorMovesThem) {
             "%to = call_method to(%a, torch.device('cpu'))\noutput ((%z, %to))\n");
   EXPECT_EQ(traced(body), std::string(kA) + "%z = call_function torch.zeros((2, 4), device=torch.device('cuda'))\n"
                           "%to = call_method to(%a, torch.device('cuda:0'))\noutput ((%z, %to))\n");
+}
+
+TEST(Capture, SumsOfSizesThatAreInputs) {
+  const std::vector<InputMeta> inputs = {input("a", {}, DType::kInt64), input("b", {})};
+  const Result<Captured> sizes =
+      capture_model(SourceBuffer("model.py", model("a, b", "c = torch.sym_sum([1, a // 16])\nreturn (c,)")), &inputs);
+  ASSERT_TRUE(sizes.ok());
+  EXPECT_TRUE(sizes->findings.empty());
+  EXPECT_EQ(sizes->graphs.at(0).find("c")->meta.tensor.dtype, DType::kInt64);
+  const Result<Captured> floats =
+      capture_model(SourceBuffer("model.py", model("a, b", "c = torch.sym_sum([1, b])\nreturn (c,)")), &inputs);
+  ASSERT_TRUE(floats.ok());
+  EXPECT_EQ(floats->findings.size(), 1u);
 }
 
 TEST(Capture, FactoriesMakeTensorsOfTheCpu) {

@@ -41,12 +41,32 @@ void Interpreter::infer_node(NodeId id, const Span& span) {
     settle_device(node);
     return;
   }
+  if (node.target == "torch.sym_sum" && sum_of_sizes(node)) return;
   Diagnostic d = status.error();
   d.file = module_.file();
   d.span = span;
   d.fields.emplace("node", node.name);
   d.fields.emplace("target", node.target);
   findings_.push_back(std::move(d));
+}
+
+// A sum of sizes some of which are 0-dim integer tensors: symbols of the model's first capture that are inputs now.
+bool Interpreter::sum_of_sizes(Node& node) {
+  if (node.args.size() != 1 || !node.args[0].is_sequence()) return false;
+  std::optional<TensorMeta> result;
+  for (const Value& v : node.args[0].items()) {
+    if (v.kind() == Value::Kind::kInt) continue;
+    if (!v.is_node()) return false;
+    const Meta& meta = draft_.node(v.as_node()).meta;
+    if (!meta.is_tensor() || meta.tensor.dim() != 0 || !is_integral(meta.tensor.dtype, false)) return false;
+    if (result && result->dtype != meta.tensor.dtype) return false;
+    result = meta.tensor;
+  }
+  if (!result) return false;
+  result->offset = 0;
+  result->storage = draft_.storages++;
+  node.meta = Meta::of(std::move(*result));
+  return true;
 }
 
 // What is made of no tensor lives on the CPU unless the call names a device, also in a graph that runs on a GPU: torch
@@ -75,7 +95,12 @@ Result<Value> Interpreter::emit(const Expr& at, NodeOp op, std::string target, A
   node.span = at.span;
   from_input_.push_back(false);
   const NodeId id = node.id;
+  const std::size_t findings = findings_.size();
   infer_node(id, at.span);
+  // dynamo does not trace into a shape that depends on values (a subscript by a mask, nonzero): it breaks the graph.
+  if (findings_.size() > findings && findings_.back().code == "ops.data_dependent_shape") {
+    return graph_break("a shape that depends on values", at.span);
+  }
   return expand(at, id);
 }
 

@@ -79,6 +79,7 @@ class Interpreter {
   Value tuple_item(const Expr& at, NodeId producer, int64_t index, const std::string& hint);
   void infer_node(NodeId node, const Span& span);
   void settle_device(Node& node) const;
+  bool sum_of_sizes(Node& node);
   // The metadata of a tensor node, or a diagnostic that says what needs it.
   Result<const TensorMeta*> known_tensor(const Expr& at, NodeId node, std::string_view what);
   bool is_lazy_tuple(NodeId node) const;
