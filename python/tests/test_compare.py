@@ -65,3 +65,12 @@ def test_shape_dtype_count_and_stride():
 def test_alias_relation():
   a, b = torch.zeros(4), torch.zeros(4)
   assert compare.alias_relation([a, b], (a.view(2, 2), b + 1, a[1:])) == ["out0=in0", "out2=in0", "out2=out0"]
+
+
+def test_large_integers_are_compared_exactly():
+  x = torch.tensor([2**60, 2**60 + 1])
+  assert compare.compare_tensors(x, x.clone())["bit_equal"]
+  got = compare.compare_tensors(x, x + 1)
+  assert got["outside"] == 2 and not got["ok"]
+  mask = torch.tensor([True, False])
+  assert compare.compare_tensors(mask, ~mask)["outside"] == 2

@@ -1,6 +1,9 @@
 """Comparison of outputs with the rules of the score: tolerance per dtype, NaN, shape, structure, aliasing."""
 
+import numpy as np
 import torch
+
+from . import numeric
 
 _RTOL_SLOPE = {torch.float16: 0.6, torch.bfloat16: 0.3592, torch.float32: 1.1772, torch.float64: 1.4}
 BASE_T = -5
@@ -55,6 +58,21 @@ def _number(x):
   return v if not isinstance(v, float) or (v == v and abs(v) != float("inf")) else repr(v)
 
 
+def _arrays(*tensors):
+  """(module, arrays): numpy on the host, where torch's threads cost more than they help; torch on a device.
+
+  16-bit floats come as wider ones.
+  """
+  if any(t.is_cuda for t in tensors):
+    device = next(t.device for t in tensors if t.is_cuda)
+    return torch, [t.to(device) for t in tensors]
+  return np, [numeric.to_numpy(t.detach()) for t in tensors]
+
+
+def _double(array):
+  return array.astype(np.float64) if isinstance(array, np.ndarray) else array.to(torch.float64)
+
+
 def compare_tensors(expected, got, t=BASE_T, where=None):
   """Differences of one tensor. `where`: boolean tensor of the elements that count (sampled runs)."""
   out = {"dtype": str(got.dtype), "shape": list(got.shape), "stride": list(got.stride()), "ok": True}
@@ -71,28 +89,33 @@ def compare_tensors(expected, got, t=BASE_T, where=None):
     return out
   if expected.dtype.is_complex:
     expected, got = torch.view_as_real(expected), torch.view_as_real(got)
-  wide = expected.to(torch.float64), got.to(torch.float64)
+    where = None if where is None else where.unsqueeze(-1).expand(expected.shape)
+  xp, (e, g) = _arrays(expected, got)
   rtol, atol = tolerance(expected.dtype, t)
-  difference = (wide[1] - wide[0]).abs()
-  same = (wide[0] == wide[1]) | (wide[0].isnan() & wide[1].isnan())
-  # The public comparison scales rtol by the compiled output, not by eager's.
-  close = same | ((difference <= atol + rtol * wide[1].abs()) & difference.isfinite())
+  with np.errstate(all="ignore"):
+    nan = (e != e) & (g != g)
+    same = (e == g) | nan
+    difference = xp.abs(_double(g) - _double(e))
+    # The public comparison scales rtol by the compiled output, not by eager's.
+    close = same | (
+      (difference <= atol + rtol * xp.abs(_double(g))) & xp.isfinite(difference) if rtol else same
+    )
   if where is not None:
-    close = close | ~where
-    difference = torch.where(where, difference, 0.0)
-    same = same | ~where
-  finite = torch.where(difference.isfinite() & ~same, difference, 0.0)
+    ignored = ~(where.numpy() if xp is np else where)
+    close, same = close | ignored, same | ignored
+  finite = xp.where(xp.isfinite(difference) & ~same, difference, 0.0)
   outside = int((~close).sum())
   out.update(
     max_abs_diff=float(finite.max()),
     outside=outside,
     compared=int(where.sum()) if where is not None else expected.numel(),
-    both_nan=int((wide[0].isnan() & wide[1].isnan()).sum()),
+    both_nan=int(nan.sum()),
     bit_equal=bool(same.all()),
   )
   if outside:
-    flat = int((~close).flatten().to(torch.uint8).argmax())
-    index = [int(i) for i in torch.unravel_index(torch.tensor(flat), close.shape)]
+    bad = ~close
+    flat = int(bad.argmax()) if xp is np else int(bad.flatten().to(torch.uint8).argmax())
+    index = [int(i) for i in np.unravel_index(flat, tuple(close.shape))]
     out.update(
       ok=False,
       reason=f"{outside} of {out['compared']} elements outside rtol {rtol:.3g} atol {atol:.3g}",

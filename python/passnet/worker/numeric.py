@@ -30,6 +30,13 @@ def f32_to_bf16_toward_zero(values):
   return (np.ascontiguousarray(values, dtype=F32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 
+def to_numpy(tensor):
+  """A CPU tensor's values as numpy holds them; bf16 as fp32."""
+  if tensor.dtype == torch.bfloat16:
+    return bf16_to_f32(tensor.contiguous().view(torch.uint16).numpy())
+  return tensor.numpy()
+
+
 def f64_to_bf16(values):
   return f32_to_bf16(f64_round_to_odd_f32(np.asarray(values, dtype=F64)))
 
