@@ -3,6 +3,14 @@ import torch
 
 from passnet.worker import compare
 
+
+@pytest.fixture(autouse=True, params=["host", "device"])
+def both_ways(request, monkeypatch):
+  """Every test also takes the way that tensors on a device take, with torch in place of numpy."""
+  if request.param == "device":
+    monkeypatch.setattr(compare, "_arrays", lambda *tensors: (torch, list(tensors)))
+
+
 PUBLIC = {
   (torch.float32, -5): (1.30e-6, 1e-5),
   (torch.float16, -5): (1e-3, 1e-5),
