@@ -81,6 +81,7 @@ class Emitter {
   Result<std::string> shared_division(ValueId v);
   Status reduction(ValueId v);
   Status loop(ValueId v, const IterVar& var);
+  Status product(ValueId v);
   Result<std::string> folded(const ValueNode& n, const std::string& body, const std::string& position);
   // A constant as an operand: bare where the other operand fixes the type.
   std::string constant(const ValueNode& n, bool bare);
@@ -100,6 +101,8 @@ class Emitter {
     scopes_[scope].lines.push_back(std::string(static_cast<size_t>(scopes_[scope].indent) * 4, ' ') + text);
   }
   size_t scope_for(uint64_t deps) const;
+  uint64_t row_bits() const;
+  uint64_t column_bits() const;
   const IterVar* var_of(VarId id) const;
   std::string pointer(int32_t buffer);
   void need(const std::string& helper);
@@ -209,6 +212,18 @@ size_t Emitter::scope_for(uint64_t deps) const {
   return scopes_.size() - 1;
 }
 
+uint64_t Emitter::row_bits() const {
+  uint64_t out = 0;
+  for (const IterVar& v : plan_.vars) out |= v.role == IterVar::Role::kRow ? IndexPool::bit(v.id) : 0;
+  return out;
+}
+
+uint64_t Emitter::column_bits() const {
+  uint64_t out = 0;
+  for (const IterVar& v : plan_.vars) out |= v.role == IterVar::Role::kCol ? IndexPool::bit(v.id) : 0;
+  return out;
+}
+
 std::string Emitter::pointer(int32_t buffer) { return pointers_.at(buffer); }
 
 void Emitter::need(const std::string& helper) {
@@ -225,13 +240,14 @@ void Emitter::bind_grid() {
       case IterVar::Role::kRow: block_text_[v.id] = "ROWS"; break;
       case IterVar::Role::kCol: block_text_[v.id] = "COLS"; break;
       case IterVar::Role::kLane: block_text_[v.id] = "BLOCK_" + v.name; break;
+      case IterVar::Role::kInner: block_text_[v.id] = "INNER"; break;
       default: break;
     }
-    if (block_text_.count(v.id)) {
+    if (block_text_.count(v.id) && !v.first) {
       for (char& c : block_text_[v.id]) c = static_cast<char>(std::toupper(c));
       out_.constants.emplace_back(block_text_[v.id], std::to_string(v.block));
     }
-    if (v.role != IterVar::Role::kLane && v.role != IterVar::Role::kSerial) grid.push_back(&v);
+    if (v.role != IterVar::Role::kLane && !v.looped()) grid.push_back(&v);
   }
   line(0, wide_ ? "pid = tl.program_id(0).to(tl.int64)" : "pid = tl.program_id(0)");
   int64_t below = 1;
@@ -298,7 +314,7 @@ std::string Emitter::shape_of(uint64_t deps) {
   std::string first = two_dimensional_ ? "1" : "", second = "1";
   for (const IterVar& v : plan_.vars) {
     if ((deps & IndexPool::bit(v.id)) == 0 || !block_text_.count(v.id)) continue;
-    (v.role == IterVar::Role::kRow || v.role == IterVar::Role::kFlat ? first : second) = block_text_[v.id];
+    (v.role == IterVar::Role::kRow || v.role == IterVar::Role::kFlat || v.first ? first : second) = block_text_[v.id];
   }
   return two_dimensional_ ? fmt::format("[{}, {}]", first, second) : fmt::format("[{}]", first);
 }
@@ -400,8 +416,8 @@ Result<std::string> Emitter::value(ValueId v) {
     PN_TRY(const std::string text, index(n.index));
     return "(" + text + ")";
   }
-  if (n.kind == ValueNode::Kind::kReduce) {
-    PN_CHECK_OK(reduction(v));
+  if (n.kind == ValueNode::Kind::kReduce || n.kind == ValueNode::Kind::kDot) {
+    PN_CHECK_OK(n.kind == ValueNode::Kind::kDot ? product(v) : reduction(v));
     for (const Scope& s : scopes_) {
       if (const auto it = s.values.find(v); it != s.values.end()) return it->second;
     }
@@ -695,6 +711,52 @@ Status Emitter::loop(ValueId v, const IterVar& var) {
     if (!position && is_half(t)) line(s, fmt::format("{} = {}.to({})", out, out, dtype(t)));
     scopes_[s].values.emplace(group[k], out);
   }
+  return {};
+}
+
+// A loop over blocks of the inner axis; the factors are tiles of what they are computed from.
+Status Emitter::product(ValueId v) {
+  const ValueNode& n = graph_.node(v);
+  const IterVar* k = var_of(n.var);
+  const IterVar* kt = var_of(n.other);
+  if (k == nullptr || kt == nullptr || scopes_.size() != 1) return internal_error("codegen.emit", "a product inside a loop");
+  const std::string acc = name(graph_.hint(v) != nullptr ? *graph_.hint(v) : std::string("product"));
+  line(0, fmt::format("{} = tl.full({}, 0.0, tl.float32)", acc, shape_of(graph_.deps(v))));
+  open(*k);
+  scopes_.back().bound |= IndexPool::bit(kt->id);
+  line(1, fmt::format("{} = {}_at + tl.arange(0, {})[:, None]", kt->name, k->name, block_text_[k->id]));
+  if (kt->masked()) line(1, fmt::format("{}_in = {} < {}", kt->name, kt->name, hoist("N", kt->extent)));
+  ValueId factor[2] = {n.args[0], n.args[1]};
+  // What was only widened from a 16-bit type goes to the matrix units as it was.
+  const auto narrow = [&](ValueId f) {
+    const ValueNode& node = graph_.node(f);
+    return node.kind == ValueNode::Kind::kCast && is_half(graph_.node(node.args[0]).type) ? node.args[0] : kNoValue;
+  };
+  const ValueId a16 = narrow(factor[0]), b16 = narrow(factor[1]);
+  const bool half = a16 != kNoValue && b16 != kNoValue && graph_.node(a16).type == graph_.node(b16).type;
+  if (half) {
+    factor[0] = a16;
+    factor[1] = b16;
+  }
+  std::string tiles[2];
+  for (size_t side = 0; side < 2; ++side) {
+    const IterVar& inner = side == 0 ? *k : *kt;
+    PN_TRY(std::string text, value(factor[side]));
+    const uint64_t outer = side == 0 ? row_bits() : column_bits();
+    if ((graph_.deps(factor[side]) & outer) == 0) {
+      text = fmt::format("tl.broadcast_to({}, {})", text, shape_of(outer | IndexPool::bit(inner.id)));
+    }
+    // A masked load is zero beyond the end; what is computed from it may not be.
+    if (inner.masked() && graph_.node(factor[side]).kind != ValueNode::Kind::kLoad) {
+      text = fmt::format("tl.where({}_in, {}, {})", inner.name, without_parentheses(text),
+                         half ? fmt::format("tl.full([], 0.0, {})", dtype(graph_.node(factor[side]).type)) : std::string("0.0"));
+    }
+    tiles[side] = without_parentheses(text);
+  }
+  // Named also where 16-bit factors make it idle: the same text may serve float32.
+  line(1, fmt::format("{0} = tl.dot({1}, {2}, {0}, input_precision=\"tf32x3\")", acc, tiles[0], tiles[1]));
+  close();
+  scopes_[0].values.emplace(v, acc);
   return {};
 }
 

@@ -127,7 +127,7 @@ std::string python_name(const std::string& wish) {
       "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
       "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "torch", "triton", "tl", "operator",
       "math", "inspect", "graph", "module", "pattern", "slice", "float", "complex", "name", "key", "entry", "k", "driver",
-      "libdevice", "run", "grid", "stream", "device", "constants", "function", "metadata", "zip", "any", "len"};
+      "libdevice", "run", "grid", "head", "stream", "device", "constants", "function", "metadata", "zip", "any", "len"};
   std::string out;
   for (const char c : wish) {
     const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -261,8 +261,9 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
     for (size_t k = 0; k < written.kernels.size(); ++k) {
       std::vector<std::string> constants;
       for (const auto& [name, value] : written.kernels[k].constants) constants.push_back(value);
-      launches.push_back(fmt::format("({}, {}, {}, {})", written.names[k], written.plan.kernels[k].grid,
-                                     written.plan.kernels[k].num_warps, tuple_text(constants)));
+      launches.push_back(fmt::format("({}, {}, {}, {}, {})", written.names[k], written.plan.kernels[k].grid,
+                                     written.plan.kernels[k].num_warps, written.plan.kernels[k].num_stages,
+                                     tuple_text(constants)));
     }
     if (launches.empty()) {
       out.tables += "        (),\n";
@@ -381,8 +382,8 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
     for (size_t k = 0; k < plan.kernels.size(); ++k) {
       std::vector<std::string> pointers;
       for (const std::string& operand : plan.kernels[k]) pointers.push_back("p_" + operand);
-      line(fmt::format("run, grid, function, metadata, constants = launch_{}", k));
-      line(fmt::format("run(grid, 1, 1, stream, function, metadata, None, None, None, {}, *constants)",
+      line(fmt::format("run, grid, head, constants = launch_{}", k));
+      line(fmt::format("run(grid, 1, 1, stream, *head, {}, *constants)",
                        fmt::join(pointers, ", ")));
     }
     line("return " + result);

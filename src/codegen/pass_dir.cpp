@@ -190,6 +190,7 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
           entry.pointer_dtypes = text.pointer_dtypes;
           entry.constants = text.constants;
           entry.num_warps = w.plan.kernels[k].num_warps;
+          entry.num_stages = w.plan.kernels[k].num_stages;
           entry.grid = w.plan.kernels[k].grid;
           out.kernels.push_back(std::move(entry));
         }

@@ -60,7 +60,7 @@ std::vector<int> storage_order(const TensorMeta& meta, bool* dense) {
   return std::is_sorted(sorted.begin() + ones, sorted.end()) ? order : sorted;
 }
 
-enum class Mode : uint8_t { kUnroll, kSerial, kLane };
+enum class Mode : uint8_t { kUnroll, kSerial, kLane, kDot };
 
 class Planner {
  public:
@@ -74,11 +74,16 @@ class Planner {
     std::map<ArrayId, int64_t> sizes;
     uint64_t row_mask = 0;
     bool lanes = false;
+    ArrayId dot = -1;                              // a sum of products over the whole space, and
+    uint64_t dot_rows = 0, dot_columns = 0;        // the axes that only its left or right factor depends on
     ArrayId to_memory = -1;  // must be computed by an earlier kernel first
   };
 
   Status plan_group(const std::vector<Target>& targets, int depth);
   Choice classify(const Trial& trial) const;
+  // Whether a reduction is a matrix product worth the matrix units; the axes of either factor alone.
+  bool is_product(const Trial& trial, const ReduceRead& read, uint64_t* rows, uint64_t* columns) const;
+  Result<KernelPlan> products(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   Result<KernelPlan> flat(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   // `sliced`: for values that are the same along the fastest axis, not for two directions of memory.
   Result<KernelPlan> tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial, size_t row_axis,
@@ -199,6 +204,11 @@ Status Planner::plan_group(const std::vector<Target>& targets, int depth) {
       buffers_.push_back(std::move(b));
       continue;
     }
+    if (choice.dot >= 0) {
+      PN_TRY(KernelPlan plan, products(targets, choice, trial));
+      kernels_.push_back(std::move(plan));
+      return {};
+    }
     if (choice.lanes) {
       PN_TRY(KernelPlan plan, rows(targets, choice, trial));
       kernels_.push_back(std::move(plan));
@@ -259,6 +269,18 @@ Planner::Choice Planner::classify(const Trial& t) const {
       c.modes.emplace(r.array, Mode::kUnroll);
       continue;
     }
+    uint64_t left = 0, right = 0;
+    if (is_product(t, r, &left, &right)) {
+      if ((r.deps & reduce_vars) == 0 && (r.deps & t.axis_mask) == t.axis_mask && c.dot < 0) {
+        c.dot = r.array;
+        c.dot_rows = left;
+        c.dot_columns = right;
+        c.modes.emplace(r.array, Mode::kDot);
+        continue;
+      }
+      c.to_memory = r.array;
+      return c;
+    }
     if ((r.deps & reduce_vars) != 0) {
       // Read inside another reduction at a position that moves with it.
       if (r.size <= 8 && !position) {
@@ -288,6 +310,10 @@ Planner::Choice Planner::classify(const Trial& t) const {
     big.push_back(&r);
     c.row_mask |= r.deps & t.axis_mask;
   }
+  if (c.dot >= 0 && !big.empty()) {
+    c.to_memory = c.dot;
+    return c;
+  }
   for (const ReduceRead* r : big) {
     int64_t again = 1, own = 1;
     for (size_t k = 0; k < t.axes.size(); ++k) {
@@ -306,6 +332,35 @@ Planner::Choice Planner::classify(const Trial& t) const {
     c.lanes = true;
   }
   return c;
+}
+
+bool Planner::is_product(const Trial& t, const ReduceRead& r, uint64_t* rows, uint64_t* columns) const {
+  const ValueNode& fold = t.graph->node(r.value);
+  if (fold.op != ReduceOp::kSum || fold.type != DType::kFloat32 || r.size < 16) return false;
+  const ValueNode& body = t.graph->node(fold.args[0]);
+  if (body.kind != ValueNode::Kind::kCall || body.fn != Fn::kMul || body.args[0] == body.args[1]) return false;
+  uint64_t at[2];
+  for (size_t k = 0; k < 2; ++k) {
+    at[k] = t.graph->deps(body.args[k]);
+    if ((at[k] & IndexPool::bit(r.var)) == 0) return false;
+    // Both must stay cheap to read again by every block of the other: no folds of their own.
+    std::set<ValueId> below;
+    reachable(*t.graph, body.args[k], below);
+    for (const ValueId v : below) {
+      if (t.graph->node(v).kind == ValueNode::Kind::kReduce) return false;
+    }
+  }
+  // The position may be that of another reduction's element: then its own axes are not the space's.
+  if ((r.deps & ~t.axis_mask) != 0) return r.deps != 0 && r.size >= 64;
+  *rows = at[0] & ~at[1] & t.axis_mask;
+  *columns = at[1] & ~at[0] & t.axis_mask;
+  int64_t m = 1, n = 1;
+  for (size_t k = 0; k < t.axes.size(); ++k) {
+    const uint64_t bit = IndexPool::bit(t.axes[k]);
+    if ((*rows & bit) != 0) m *= t.extents[k];
+    if ((*columns & bit) != 0) n *= t.extents[k];
+  }
+  return m >= 16 && n >= 16;
 }
 
 // Whether divisions, roots or other long functions are the same for whole runs along the fastest axis.
@@ -350,10 +405,28 @@ Status Planner::lower(KernelPlan& plan, const std::vector<Target>& targets, cons
       const VarId lane = lane_of(plan, size);
       bool clash = false;
       for (const IndexId i : where) clash = clash || (plan.pool->deps(i) & IndexPool::bit(lane)) != 0;
-      if (!clash) return ReducePlan{ReducePlan::How::kOver, lane};
+      if (!clash) return ReducePlan{ReducePlan::How::kOver, lane, -1, 0, 0};
       m = Mode::kSerial;
     }
-    if (m == Mode::kUnroll) return ReducePlan{ReducePlan::How::kUnroll, -1};
+    if (m == Mode::kDot) {
+      for (const bool first : {false, true}) {
+        IterVar v;
+        v.role = IterVar::Role::kInner;
+        v.extent = size;
+        v.first = first;
+        v.id = plan.pool->add_var(size);
+        v.name = first ? "kt" : "k";
+        plan.vars.push_back(v);
+      }
+      const size_t at_var = plan.vars.size();
+      uint64_t row_bits = 0, column_bits = 0;
+      for (const IterVar& v : plan.vars) {
+        if (v.role == IterVar::Role::kRow) row_bits |= IndexPool::bit(v.id);
+        if (v.role == IterVar::Role::kCol) column_bits |= IndexPool::bit(v.id);
+      }
+      return ReducePlan{ReducePlan::How::kDot, plan.vars[at_var - 2].id, plan.vars[at_var - 1].id, row_bits, column_bits};
+    }
+    if (m == Mode::kUnroll) return ReducePlan{ReducePlan::How::kUnroll, -1, -1, 0, 0};
     if (size > kSerialLimit) {
       return refuse("reduction", array, fmt::format("{} points are folded at a position that varies within a row", size));
     }
@@ -370,7 +443,7 @@ Status Planner::lower(KernelPlan& plan, const std::vector<Target>& targets, cons
     for (const IndexId i : where) {
       if (plan.pool->deps(i) & IndexPool::bit(var)) return refuse("reduction", array, "nested in itself");
     }
-    return ReducePlan{ReducePlan::How::kOver, var};
+    return ReducePlan{ReducePlan::How::kOver, var, -1, 0, 0};
   };
   Lowering lowering(program_, *plan.graph, buffers_, in_memory_, policy, options_.strip_casts);
   for (const Target& t : targets) {
@@ -467,6 +540,57 @@ Result<KernelPlan> Planner::tiles(const std::vector<Target>& targets, const Choi
   }
   plan.num_warps = static_cast<int>(std::clamp<int64_t>(by * bx / 256, 1, 8));
   count(plan);
+  return plan;
+}
+
+// A matrix product with whatever comes before and after it: blocks of the result over the grid.
+Result<KernelPlan> Planner::products(const std::vector<Target>& targets, const Choice& choice, const Trial& trial) {
+  KernelPlan plan;
+  plan.schedule = "product";
+  plan.pool = std::make_unique<IndexPool>();
+  std::vector<int64_t> extents[3];
+  std::vector<size_t> part;
+  for (size_t k = 0; k < trial.axes.size(); ++k) {
+    const uint64_t bit = IndexPool::bit(trial.axes[k]);
+    part.push_back((choice.dot_rows & bit) != 0 ? 1 : (choice.dot_columns & bit) != 0 ? 2 : 0);
+    extents[part.back()].push_back(trial.extents[k]);
+  }
+  std::vector<IndexId> digits[3];
+  constexpr IterVar::Role kRoles[3] = {IterVar::Role::kOuter, IterVar::Role::kRow, IterVar::Role::kCol};
+  constexpr const char* kNames[3] = {"z", "y", "x"};
+  for (size_t g = 0; g < 3; ++g) {
+    if (product(extents[g]) == 1) {
+      digits[g].assign(extents[g].size(), plan.pool->constant(0));
+      continue;
+    }
+    IterVar v;
+    v.role = kRoles[g];
+    v.extent = product(extents[g]);
+    v.id = plan.pool->add_var(v.extent);
+    v.name = kNames[g];
+    plan.vars.push_back(v);
+    digits[g] = plan.pool->delinearize(plan.pool->var(v.id), extents[g]);
+  }
+  std::vector<IndexId> at;
+  size_t next[3] = {0, 0, 0};
+  for (const size_t g : part) at.push_back(digits[g][next[g]++]);
+  PN_CHECK_OK(lower(plan, targets, choice, trial.extents, at));
+  const int64_t m = product(extents[1]), n = product(extents[2]), batch = product(extents[0]);
+  const auto blocks = [&](int64_t bm, int64_t bn) { return batch * ceil_div(m, bm) * ceil_div(n, bn); };
+  int64_t bm = std::clamp<int64_t>(pow2_at_least(m), 16, 128), bn = std::clamp<int64_t>(pow2_at_least(n), 16, 128);
+  while (blocks(bm, bn) < kMultiprocessors && std::max(bm, bn) > 32) (bm >= bn ? bm : bn) /= 2;
+  plan.grid = 1;
+  for (IterVar& v : plan.vars) {
+    if (v.role == IterVar::Role::kRow) v.block = bm;
+    if (v.role == IterVar::Role::kCol) v.block = bn;
+    if (v.role == IterVar::Role::kInner) v.block = std::clamp<int64_t>(pow2_at_least(v.extent), 16, bm * bn > 4096 ? 32 : 64);
+    if (!v.looped()) plan.grid *= ceil_div(v.extent, v.block);
+  }
+  plan.num_warps = bm * bn >= 16384 ? 8 : 4;
+  plan.num_stages = 3;
+  count(plan);
+  plan.flops += 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) *
+                static_cast<double>(product(program_.array(choice.dot).extents));
   return plan;
 }
 
@@ -579,7 +703,7 @@ void Planner::count(KernelPlan& plan) const {
       const uint64_t deps = n.kind == ValueNode::Kind::kLoad ? plan.pool->deps(n.index) : plan.graph->deps(v);
       if ((deps & IndexPool::bit(var.id)) == 0) continue;
       points *= static_cast<double>(var.extent);
-      executed *= static_cast<double>(var.role == IterVar::Role::kLane || var.role == IterVar::Role::kSerial
+      executed *= static_cast<double>(var.role == IterVar::Role::kLane || var.role == IterVar::Role::kSerial || var.role == IterVar::Role::kInner
                                           ? var.extent : var.role == IterVar::Role::kOuter ? 1 : var.block);
     }
     if (n.kind == ValueNode::Kind::kLoad) {

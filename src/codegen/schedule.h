@@ -19,15 +19,17 @@ struct IterVar {
     kCol,    // second axis of the tile, blocks over the grid
     kOuter,  // one value a program
     kLane,   // second axis of the tile, the whole extent within one program: at once, or block after block
-    kSerial  // a loop, one value an iteration
+    kSerial, // a loop, one value an iteration
+    kInner   // the inner axis of a matrix product, block after block
   };
   VarId id = -1;
   Role role = Role::kFlat;
   int64_t extent = 1;
   int64_t block = 1;
+  bool first = false;  // kInner: along the first axis of its tile
   std::string name;
 
-  bool looped() const { return role == Role::kSerial || (role == Role::kLane && block < extent); }
+  bool looped() const { return role == Role::kSerial || role == Role::kInner || (role == Role::kLane && block < extent); }
   // Whether lanes beyond the extent exist.
   bool masked() const { return role != Role::kOuter && role != Role::kSerial && extent % block != 0; }
 };
@@ -49,7 +51,7 @@ struct KernelPlan {
   std::vector<IterVar> vars;  // grid order: the last runs fastest over the programs
   std::vector<StorePlan> stores;
   int64_t grid = 1;
-  int num_warps = 4;
+  int num_warps = 4, num_stages = 1;
   double read_bytes = 0, write_bytes = 0, flops = 0;
 };
 

@@ -253,6 +253,21 @@ Program embedding_add(DType t) {
   return b.done({b.map(s, t, b.read(w, {row, b.at[2]}) + b.read(x), "add")});
 }
 
+// gelu(x) @ w.T + b over [2, rows, k]
+Program gelu_linear(DType t, int64_t rows, int64_t n, int64_t k) {
+  Builder b;
+  const Shape sx{2, rows, k}, so{2, rows, n};
+  const ArrayId x = b.input(tensor(sx, t), "x"), w = b.input(tensor({n, k}, t), "w"), bias = b.input(tensor({n}, t), "b");
+  b.over(sx);
+  const ArrayId act = b.map(sx, t, call(Fn::kMax, b.read(x), b.f(0.25)), "clamp");
+  b.over(so);
+  const ExprId i = b.p.reduce_index(0, k);
+  const ArrayId sum = b.p.add_reduce(so, DType::kFloat32, ReduceOp::kSum, {k},
+                                     (b.read(act, {b.at[0], b.at[1], i}) * b.read(w, {b.at[2], i})).id, "linear.sum");
+  b.over(so);
+  return b.done({b.map(so, t, b.read(sum) + b.read(bias, {b.at[2]}), "linear")});
+}
+
 // argmax over the last axis
 Program argmax(DType t) {
   Builder b;
@@ -309,6 +324,7 @@ std::vector<PassSpec> test_passes(bool large) {
   out.push_back(pass("FuseColumnMean", "column_mean", kUnary, [&](DType t) { return column_mean(t, pick({3, 200, 40}, {128, 1024, 768})); }));
   out.push_back(pass("FuseGroupNorm", "group_norm", kUnary, [&](DType t) { return group_norm(t, pick({2, 12, 5, 6}, {32, 128, 64, 64})); }));
   out.push_back(pass("FuseEmbeddingAdd", "embedding_add", kThree, embedding_add));
+  out.push_back(pass("FuseClampLinear", "clamp_linear", kThree, [&](DType t) { return gelu_linear(t, number(19, 1576), number(40, 768), number(70, 768)); }));
   out.push_back(pass("FuseArgmax", "argmax", kUnary, argmax));
   out.push_back(pass("FuseReluChunk", "relu_chunk", kUnary, relu_chunk));
   out.back().tuple_output = true;

@@ -8,7 +8,7 @@ namespace passnet::codegen {
 bool ValueNode::operator<(const ValueNode& o) const {
   // By bits: 0.0 and -0.0 are two constants, a NaN equals itself.
   const auto key = [](const ValueNode& n) {
-    return std::tuple(n.kind, n.type, n.fn, n.op, n.var, n.buffer, n.index, n.int_value,
+    return std::tuple(n.kind, n.type, n.fn, n.op, n.var, n.other, n.buffer, n.index, n.int_value,
                       std::bit_cast<uint64_t>(n.value));
   };
   const auto a = key(*this), b = key(o);
@@ -120,6 +120,15 @@ ValueId ValueGraph::reduce(ReduceOp op, DType type, VarId var, ValueId body) {
   return intern(std::move(n), deps(body) & ~IndexPool::bit(var));
 }
 
+ValueId ValueGraph::dot(VarId var, VarId other, ValueId a, ValueId b) {
+  ValueNode n;
+  n.kind = ValueNode::Kind::kDot;
+  n.var = var;
+  n.other = other;
+  n.args = {a, b};
+  return intern(std::move(n), (deps(a) | deps(b)) & ~(IndexPool::bit(var) | IndexPool::bit(other)));
+}
+
 // ---- substitution ----
 
 DType Lowering::shown(DType type) const {
@@ -182,6 +191,25 @@ Result<ValueId> Lowering::reduce(ArrayId array, const std::vector<IndexId>& at, 
     Frame frame{at, pool_.delinearize(pool_.var(plan.var), a.extents), {}};
     PN_TRY(const Operand o, lower(a.expr, frame, guard));
     return graph_.reduce(a.op, shown(a.dtype), plan.var, value_of(o));
+  }
+  if (plan.how == ReducePlan::How::kDot) {
+    ValueId factor[2] = {kNoValue, kNoValue};
+    for (int side = 0; side < 2; ++side) {
+      Frame frame{at, pool_.delinearize(pool_.var(side == 0 ? plan.var : plan.other), a.extents), {}};
+      PN_TRY(const Operand o, lower(a.expr, frame, in_bounds(at, a.shape) ? kNoValue : condition));
+      const ValueNode& product = graph_.node(value_of(o));
+      if (product.kind != ValueNode::Kind::kCall || product.fn != Fn::kMul) {
+        return internal_error("codegen.dot", a.label + ": no sum of products");
+      }
+      for (const ValueId f : product.args) {
+        const uint64_t d = graph_.deps(f);
+        if (side == 0 ? (d & plan.columns) == 0 && (d & plan.rows) != 0 : (d & plan.rows) == 0 && (d & plan.columns) != 0) {
+          factor[side] = f;
+        }
+      }
+      if (factor[side] == kNoValue) return internal_error("codegen.dot", a.label + ": factors of no matrix product");
+    }
+    return graph_.dot(plan.var, plan.other, factor[0], factor[1]);
   }
   ValueId total = kNoValue;
   for (int64_t k = 0; k < size; ++k) {

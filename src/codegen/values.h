@@ -17,12 +17,13 @@ inline constexpr ValueId kNoValue = -1;
 
 // What one element of the result is computed from, as a shared graph over iteration variables.
 struct ValueNode {
-  enum class Kind : uint8_t { kLoad, kConst, kIndex, kCast, kSelect, kCall, kReduce };
+  enum class Kind : uint8_t { kLoad, kConst, kIndex, kCast, kSelect, kCall, kReduce, kDot };
   Kind kind = Kind::kConst;
   DType type = DType::kFloat32;
   Fn fn = Fn::kAdd;                 // kCall
   ReduceOp op = ReduceOp::kSum;     // kReduce: folds args[0] over `var`
-  VarId var = -1;                   // kReduce
+  VarId var = -1;                   // kReduce; kDot: the inner axis as seen by args[0]
+  VarId other = -1;                 // kDot: the same axis as seen by args[1]
   int32_t buffer = -1;              // kLoad
   IndexId index = kNoIndex;         // kLoad: element offset; kIndex: the number itself
   int64_t int_value = 0;            // kConst
@@ -54,6 +55,8 @@ class ValueGraph {
   ValueId select(ValueId c, ValueId a, ValueId b);
   ValueId call(Fn fn, DType type, std::vector<ValueId> args);
   ValueId reduce(ReduceOp op, DType type, VarId var, ValueId body);
+  // Matrix product of a (rows, var) and b (other, columns).
+  ValueId dot(VarId var, VarId other, ValueId a, ValueId b);
 
   const ValueNode& node(ValueId v) const { return nodes_[static_cast<size_t>(v)]; }
   uint64_t deps(ValueId v) const { return deps_[static_cast<size_t>(v)]; }
@@ -75,9 +78,11 @@ class ValueGraph {
 
 // How a read of a reduction is carried out in the kernel at hand.
 struct ReducePlan {
-  enum class How : uint8_t { kUnroll, kOver };
+  enum class How : uint8_t { kUnroll, kOver, kDot };
   How how = How::kUnroll;
-  VarId var = -1;  // kOver: a variable whose extent is the size of the reduction space
+  VarId var = -1;    // kOver, kDot: a variable whose extent is the size of the reduction space
+  VarId other = -1;  // kDot: a second one for the right factor
+  uint64_t rows = 0, columns = 0;  // kDot: what the left and only the left factor may depend on, and the right
 };
 
 // Substitutes arrays into each other down to loads. `buffers` maps the arrays that are read from memory to their

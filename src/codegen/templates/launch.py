@@ -1,8 +1,11 @@
 # One entry a situation that a route was written for: shapes, strides and types of its tensors, and the literals it was
-# given. An entry is a list: its key; the memory to allocate; the kernels with grid, warps and constants; then the bound
+# given. An entry is a list: its key; the memory to allocate; the kernels with grid, warps, stages and constants; then the bound
 # launchers for addresses that are all multiples of 16, and for others. Nothing here holds a tensor.
 _LAST = {}
 _READY = {}
+
+# In these versions the launcher does nothing but look after scratch memory before it calls this C function.
+_BARE = triton.__version__.startswith("3.6.")
 
 
 def _plain_strides(shape, stride):
@@ -44,8 +47,8 @@ def _hooked():
 def _first_launch(entry, slot, device, arguments):
     """Launches the entry's kernels the ordinary way, which compiles them, and keeps their launchers if that is safe."""
     ready = []
-    for (kernel, grid, warps, constants), tensors in zip(entry[2], arguments):
-        compiled = kernel[(grid,)](*tensors, *constants, num_warps=warps, num_stages=1, enable_fp_fusion=False)
+    for (kernel, grid, warps, stages, constants), tensors in zip(entry[2], arguments):
+        compiled = kernel[(grid,)](*tensors, *constants, num_warps=warps, num_stages=stages, enable_fp_fusion=False)
         ready.append((compiled, grid, constants))
     if any(not hasattr(c, name) for c, _, _ in ready for name in ("run", "function", "packed_metadata")):
         return  # interpreted, or another Triton
@@ -55,5 +58,11 @@ def _first_launch(entry, slot, device, arguments):
     bound = []
     for compiled, grid, constants in ready:
         run = compiled.run  # loads the kernel: before its function is read
-        bound.append((run, grid, compiled.function, compiled.packed_metadata, constants))
+        head = (compiled.function, compiled.packed_metadata, None, None, None)
+        if _BARE and hasattr(run, "launch") and not (
+            run.global_scratch_size or run.profile_scratch_size or run.launch_cooperative_grid or run.launch_pdl
+        ):
+            head = (head[0], False, False, None, None, *head[1:])
+            run = run.launch
+        bound.append((run, grid, head, constants))
     entry[slot] = (driver.active.get_current_stream, current, *bound)
