@@ -243,7 +243,14 @@ def test_the_launcher_checks_what_the_entry_was_compiled_for(session):
     k.run(4, 1, 1, *launch, x2.data_ptr(), o2.data_ptr(), 1000, 256)
   with pytest.raises(interpreter.KernelError, match="takes 4 arguments, got 3"):
     k.run(4, 1, 1, *launch, x2.data_ptr(), o2.data_ptr(), 1024)
+  inner = (0, k.function, False, False, None, None, k.packed_metadata, None, None, None)
+  o2.zero_()
+  k.run.launch(4, 1, 1, *inner, x2.data_ptr(), o2.data_ptr(), 1024, 256)
+  assert torch.equal(o2, x2 + 1)
+  with pytest.raises(interpreter.KernelError, match="another kernel's function"):
+    k.run(4, 1, 1, 0, object(), *launch[2:], x2.data_ptr(), o2.data_ptr(), 1024, 256)
   one = kernels.add_one[(1,)](x, o, 1, B=16)
+  launch = (0, one.function, one.packed_metadata, None, None, None)
   with pytest.raises(interpreter.KernelError, match="compiled as 1"):
     one.run(1, 1, 1, *launch, x2.data_ptr(), o2.data_ptr(), 2, 16)
 

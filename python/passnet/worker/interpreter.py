@@ -166,6 +166,59 @@ def _unwrap(value):
   return poison.unwrap(value) if isinstance(value, torch.Tensor) else value
 
 
+class Launcher:
+  """A compiled kernel's launcher: called, or through its inner `launch`, with the argument orders of the CUDA backend."""
+
+  global_scratch_size = profile_scratch_size = 0
+  global_scratch_align = profile_scratch_align = 1
+  launch_cooperative_grid = launch_pdl = False
+  num_ctas = 1
+
+  def __init__(self, kernel):
+    self.kernel = kernel
+
+  def __call__(self, gx, gy, gz, stream, function, metadata, launch_metadata, enter_hook, exit_hook, *args):
+    self.launch(
+      gx,
+      gy,
+      gz,
+      stream,
+      function,
+      False,
+      False,
+      None,
+      None,
+      metadata,
+      launch_metadata,
+      enter_hook,
+      exit_hook,
+      *args,
+    )
+
+  def launch(
+    self,
+    gx,
+    gy,
+    gz,
+    stream,
+    function,
+    cooperative,
+    pdl,
+    scratch,
+    profile,
+    metadata,
+    launch_metadata,
+    enter,
+    leave,
+    *args,
+  ):
+    if function is not self.kernel.function or metadata is not self.kernel.packed_metadata:
+      raise KernelError(f"kernel {self.kernel.name}: its launcher got another kernel's function or metadata")
+    if cooperative or pdl or scratch is not None or profile is not None:
+      raise KernelError(f"kernel {self.kernel.name}: its launcher got options that it was not compiled for")
+    self.kernel.run_compiled((int(gx), int(gy), int(gz)), args)
+
+
 class InterpretedKernel:
   """What a launch returns: a stand-in for a compiled kernel, specialised like one."""
 
@@ -175,10 +228,11 @@ class InterpretedKernel:
     self.parameters = list(jitted.params) if hasattr(jitted, "params") else []
     self.constexprs = {p.name for p in self.parameters if p.is_constexpr}
     self.types, self.assumed, self.values = {}, {}, {}
-    self.function = 1  # handles: opaque to the caller
-    self.packed_metadata = (1, 1, 0)
+    self.function = object()  # handles: opaque to the caller, told apart from those of other kernels
+    self.packed_metadata = [4, 1, 0]
     self.metadata = SimpleNamespace(name=self.name, num_warps=4, num_stages=1, shared=0)
     self.n_regs, self.n_spills, self.asm = 0, 0, {}
+    self.run = Launcher(self)
     for p in self.parameters:
       self._specialise(p, _unwrap(arguments[p.name]))
 
@@ -213,19 +267,18 @@ class InterpretedKernel:
   def launch_metadata(self, *args):
     return None
 
-  def run(self, gx, gy, gz, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, *args):
-    """The compiled launcher's signature: every parameter in order, pointers as tensors or addresses."""
+  def run_compiled(self, grid, args):
+    """One launch with every parameter in order, pointers as tensors or addresses."""
     if len(args) != len(self.parameters):
       raise KernelError(
         f"kernel {self.name}: its launcher takes {len(self.parameters)} arguments, got {len(args)}"
       )
     values = dict(self.values)
     for p, value in zip(self.parameters, args):
-      if (
-        p.name not in self.constexprs and values.get(p.name) is not None
-      ):  # constants are compiled in, whatever is passed
+      # Constants are compiled in, whatever is passed.
+      if p.name not in self.constexprs and values.get(p.name) is not None:
         values[p.name] = self._check(p.name, _unwrap(value))
-    self.execute((int(gx), int(gy), int(gz)), values, fast=True)
+    self.execute(grid, values, fast=True)
 
   def _check(self, name, value):
     assumed = self.assumed.get(name)
