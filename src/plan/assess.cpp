@@ -12,8 +12,13 @@ int output_count(const Meta& meta) { return meta.kind == Meta::Kind::kTuple ? st
 
 CallCost cost_of_region(const GraphFacts& facts, const Region& region, const ScheduleEstimate& estimate,
                         const Profile& profile) {
+  // A perfect kernel reaches what the library reaches at its best; a generated one is not tuned.
+  const bool ideal = estimate.schedule == kIdealSchedule;
+  const bool units = ideal || estimate.schedule.find("product") != std::string::npos;
+  double tflops = region_tflops(facts, region, units, profile);
+  if (ideal && has_product(facts, region)) tflops *= profile.product_efficiency / profile.generated_efficiency;
   return wrapper_cost(region.kind, estimate, static_cast<int>(region.inputs.size()),
-                      output_count(facts.graph().node(region.root).meta), region_tflops(facts, region, profile), profile);
+                      output_count(facts.graph().node(region.root).meta), tflops, profile);
 }
 
 // A zero-launch region is right only where its metadata proves it: every call returns its operand, or it is the item of
@@ -28,6 +33,12 @@ void check_zero_launch(const GraphFacts& facts, const Region& region, Verdict& v
 }
 
 }  // namespace
+
+bool has_product(const GraphFacts& facts, const Region& region) {
+  return std::any_of(region.nodes.begin(), region.nodes.end(), [&](NodeId id) {
+    return facts[id].call && facts[id].call->row->cls == OpClass::kProduct;
+  });
+}
 
 const Assessment& Assessor::assess(size_t instance, const Region& region) {
   const auto [it, fresh] = done_.try_emplace(Key{instance, region.kind, region.nodes, region.inputs});

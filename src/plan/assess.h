@@ -17,6 +17,9 @@ struct Assessment {
   bool copies_view = false;
 };
 
+/// Whether a product (convolution, linear, attention) is computed inside, rather than left to the library.
+bool has_product(const GraphFacts& facts, const Region& region);
+
 /// Judges regions in graphs, each only once. Lowering and the oracle are the expensive part.
 class Assessor {
  public:

@@ -77,20 +77,21 @@ CallCost wrapper_cost(Region::Kind kind, const ScheduleEstimate& estimate, int t
 
 ScheduleEstimate ideal_estimate(const GraphFacts& facts, const Region& region) {
   ScheduleEstimate estimate;
-  estimate.schedule = "ideal";
+  estimate.schedule = kIdealSchedule;
   for (NodeId input : region.inputs) estimate.read_bytes += bytes_of(facts.graph().node(input).meta);
   estimate.write_bytes = bytes_of(facts.graph().node(region.root).meta);
   for (NodeId id : region.nodes) estimate.flops += facts[id].cost.flops;
   return estimate;
 }
 
-double region_tflops(const GraphFacts& facts, const Region& region, const Profile& profile) {
+double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units, const Profile& profile) {
+  const NodeFacts* heaviest = nullptr;
   for (NodeId id : region.nodes) {
-    if (!facts[id].cost.tensor_core) continue;
-    const Meta& meta = facts.graph().node(id).meta;
-    return unit_tflops(true, meta.is_tensor() ? meta.tensor.dtype : DType::kFloat32, profile);
+    const NodeFacts& node = facts[id];
+    if (heaviest == nullptr || node.cost.flops > heaviest->cost.flops) heaviest = &node;
   }
-  return unit_tflops(false, DType::kFloat32, profile);
+  const Call* call = heaviest != nullptr && heaviest->call ? &*heaviest->call : nullptr;
+  return generated_tflops(call, heaviest != nullptr ? heaviest->cost : OpCost{}, matrix_units, profile);
 }
 
 }  // namespace passnet

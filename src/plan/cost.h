@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "plan/facts.h"
@@ -36,9 +37,11 @@ std::vector<CallCost> eager_calls(const GraphFacts& facts);
 /// `tflops`: rate at which the estimate's flops are done.
 CallCost wrapper_cost(Region::Kind kind, const ScheduleEstimate& estimate, int tensors, int outputs, double tflops,
                       const Profile& profile);
+inline constexpr std::string_view kIdealSchedule = "ideal";
 /// A perfect kernel: one launch that reads each input and writes each output once.
 ScheduleEstimate ideal_estimate(const GraphFacts& facts, const Region& region);
-/// Rate at which a region's flops are done: the matrix units if one of its operators uses them.
-double region_tflops(const GraphFacts& facts, const Region& region, const Profile& profile);
+/// Rate at which a region's kernel does its flops, most of which are its products'; `matrix_units`: its schedule
+/// uses them.
+double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units, const Profile& profile);
 
 }  // namespace passnet

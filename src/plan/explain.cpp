@@ -44,6 +44,9 @@ constexpr PlanReason kReasons[] = {
     // Generator.
     {"lowering", "an operator inside refused to be lowered in this form", "extend the row's lowering"},
     {"no_schedule", "the generator has no schedule for the lowered region", "a schedule, or a smaller region"},
+    {"product_excluded", "products were to stay in the library", "plan with products"},
+    {"preflight_failed", "the pass failed the pre-flight", "see the failure's text"},
+    {"kernel_does_not_compile", "its kernel does not compile for a target", "see the compiler's text"},
     // Over all variants.
     {"other_variant", "it is possible in some variants only", "a pattern that fits the others as well"},
     {"match_cannot_run", "its pattern also fits where the call cannot run", "more context in the pattern"},

@@ -8,6 +8,8 @@ namespace {
 
 // Half of the cache: the other half holds what the neighbours in time read.
 constexpr double kCacheShare = 0.5;
+// Convolutions of images as they come: colours, perhaps with a mask.
+constexpr int64_t kStemChannels = 4;
 // A call without a tensor result (profiler marks, grad mode) or without a row.
 constexpr double kBookkeepingUs = 1.0;
 
@@ -42,6 +44,10 @@ DType first_dtype(const Meta& meta) {
   return meta.items.empty() ? DType::kFloat32 : first_dtype(meta.items.front());
 }
 
+bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
+bool is_convolution(const Call& call) { return call.row->name.find("conv") != std::string_view::npos; }
+
 bool same_layout(const TensorMeta& a, const TensorMeta& b) {
   return a.shape == b.shape && a.dtype == b.dtype && a.offset == b.offset && a.device == b.device;
 }
@@ -75,10 +81,24 @@ bool is_tensor_tuple(const Meta& meta) {
          std::all_of(meta.items.begin(), meta.items.end(), [](const Meta& m) { return m.is_tensor(); });
 }
 
-double unit_tflops(bool tensor_core, DType dtype, const Profile& profile) {
-  if (!tensor_core) return profile.fp32_tflops * profile.product_efficiency;
-  const bool half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  return (half ? profile.tensor16_tflops : profile.tf32_tflops) * profile.product_efficiency;
+double library_tflops(const Call* call, const OpCost& cost, const Profile& profile) {
+  const double fp32 = profile.fp32_tflops * profile.product_efficiency;
+  if (call == nullptr || call->row->cls != OpClass::kProduct) return fp32;
+  const bool half = is_half(first_dtype(call->node->meta));
+  if (!is_convolution(*call)) return half && cost.tensor_core ? profile.tensor16_tflops * profile.product_efficiency : fp32;
+  if (!cost.tensor_core) return profile.depthwise_tflops;
+  // weight: [out, in / groups, kernel...]
+  const TensorMeta* weight = call->args.size() > 1 ? call->tensor(call->args[1]) : nullptr;
+  if (weight != nullptr && weight->dim() > 2 && weight->shape[1] <= kStemChannels) return profile.stem_tflops;
+  return half ? profile.conv16_tflops : profile.conv32_tflops;
+}
+
+double generated_tflops(const Call* call, const OpCost& cost, bool matrix_units, const Profile& profile) {
+  const double fp32 = profile.fp32_tflops;
+  if (call == nullptr || call->row->cls != OpClass::kProduct) return fp32 * profile.product_efficiency;
+  if (!matrix_units || !cost.tensor_core) return fp32 * profile.generated_efficiency;
+  const double tf32 = is_convolution(*call) ? profile.tf32_tflops : profile.tf32_tflops / 3;
+  return (is_half(first_dtype(call->node->meta)) ? profile.tensor16_tflops : tf32) * profile.generated_efficiency;
 }
 
 double device_time_us(double bytes, double flops, double tflops, int kernels, const Profile& profile) {
@@ -146,7 +166,7 @@ GraphFacts::GraphFacts(const Graph& graph, const Profile& profile) : graph_(&gra
     facts.eager.host_us = facts.cost.host_us * profile.host_scale;
     facts.eager.kernels = facts.cost.kernels;
     facts.eager.device_us = device_time_us(
-        bytes, facts.cost.flops, unit_tflops(facts.cost.tensor_core, first_dtype(node.meta), profile),
+        bytes, facts.cost.flops, library_tflops(facts.call ? &*facts.call : nullptr, facts.cost, profile),
         facts.cost.kernels, profile);
   }
 }

@@ -67,7 +67,10 @@ bool is_tensor_tuple(const Meta& meta);
 /// Time on the device of something that moves `bytes` and computes `flops` in `kernels` launches: the greatest
 /// of the bandwidth of the level that holds the bytes, the unit's rate, and the floor of a launch.
 double device_time_us(double bytes, double flops, double tflops, int kernels, const Profile& profile);
-/// Rate of the unit that does an operator's flops.
-double unit_tflops(bool tensor_core, DType dtype, const Profile& profile);
+/// Rate at which the library does a call's flops.
+double library_tflops(const Call* call, const OpCost& cost, const Profile& profile);
+/// Rate at which a generated kernel does them: on the matrix units if its schedule uses them; fp32 products other than
+/// convolutions take three tf32 terms to be as exact as eager.
+double generated_tflops(const Call* call, const OpCost& cost, bool matrix_units, const Profile& profile);
 
 }  // namespace passnet

@@ -30,10 +30,10 @@ struct ClassPlan {
 };
 
 // The floor's order: what launches nothing and returns its operand, the item of a tuple, a kernel, a kernel that copies
-// what eager only views.
-int floor_tier(const RegionCandidate& candidate, bool copies_view) {
+// what eager only views; last a kernel that takes a product over from the library, whose rounding it has to meet.
+int floor_tier(const RegionCandidate& candidate, bool copies_view, bool product) {
   if (candidate.region.kind == Region::Kind::kZeroLaunch) return candidate.item >= 0 ? 1 : 0;
-  return copies_view ? 3 : 2;
+  return product ? 4 : copies_view ? 3 : 2;
 }
 
 class Planner {
@@ -102,6 +102,10 @@ class Planner {
       bool copies_view = false;
       Verdict verdict = candidate.verdict;
       double sum = 0;
+      if (!options_.products && candidate.region.kind == Region::Kind::kKernel &&
+          has_product(facts(first), candidate.region)) {
+        verdict.refuse("product_excluded", "products were to stay in the library");
+      }
       for (size_t i : cls.graphs.instances) {
         if (!verdict.ok()) break;
         const Assessment& assessment = assessor_.assess(i, candidate.region);
@@ -117,7 +121,7 @@ class Planner {
       if (!row.verdict.ok()) continue;
       const Assessment& here = assessor_.assess(first, candidate.region);
       option.mean_log = sum / static_cast<double>(cls.graphs.instances.size());
-      option.tier = floor_tier(candidate, copies_view);
+      option.tier = floor_tier(candidate, copies_view, has_product(facts(first), candidate.region));
       option.region = candidate.region;
       option.draft = draft_pass(instances_[first], candidate, cls.graphs.holes);
       if (const auto refused = options_.refused.find(option.draft.pattern.key); refused != options_.refused.end()) {

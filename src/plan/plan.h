@@ -26,6 +26,7 @@ struct PlanOptions {
   RegionLimits limits;
   size_t width = 1024;        ///< partial solutions of the choice (choose.h)
   size_t attempts = 16;       ///< choices made anew after a pass turned out not to be usable
+  bool products = true;       ///< false: convolutions, linear and attention stay in the library (the narrower try)
   bool ceiling = true;        ///< also compute the legal ceiling
   std::map<std::string, Refusal> refused;  ///< passes (PassSpec::key) that a pre-flight or an evaluation refused
 };
