@@ -191,6 +191,44 @@ output ((%b, %d))
   for (const PassSpec& spec : plan.upside.passes) EXPECT_NE(spec.name, "FuseSigmoid");
 }
 
+TEST(Plan, WithoutAttemptsLeftItDropsWhatIsRefused) {
+  // Both sigmoids have the same pattern, one of them has no kernel: without context to add, only the gelu is left.
+  const std::vector<CapturedVariant> variants = one(R"(%x : f16[8,64]{64,1}@0 = placeholder
+%y : f16[4,4]{4,1}@1 = placeholder
+%a = call_function torch.sigmoid(%x)
+%c = call_function torch.sigmoid(%y)
+%g = call_function torch.nn.functional.gelu(%x)
+output ((%a, %c, %g))
+)");
+  const ScheduleOracle oracle = [](const Program& program) {
+    ScheduleEstimate estimate = perfect_generator(program);
+    if (program.output_metas[0].shape == std::vector<int64_t>{4, 4}) {
+      estimate.verdict = Verdict::no("schedule.shape", "not this shape");
+    }
+    return estimate;
+  };
+  PlanOptions options;
+  options.attempts = 1;
+  const PlanResult plan = plan_sample(variants, h200(), oracle, options);
+  EXPECT_EQ(names_of(plan.upside), std::vector<std::string>{"FuseGelu"});
+}
+
+TEST(Plan, ProductsCanBeLeftToTheLibrary) {
+  const std::vector<CapturedVariant> variants = one(R"(%x : f16[8,64]{64,1}@0 = placeholder
+%w : f16[32,64]{64,1}@1 = placeholder
+%l = call_function torch.nn.functional.linear(%x, %w, None)
+%g = call_function torch.nn.functional.gelu(%l)
+output ((%g,))
+)");
+  EXPECT_EQ(names_of(plan_sample(variants, h200(), perfect_generator).upside), std::vector<std::string>{"FuseLinearGelu"});
+  EXPECT_EQ(names_of(plan_sample(variants, h200(), perfect_generator).floor), std::vector<std::string>{"FuseGelu"});
+  PlanOptions options;
+  options.products = false;
+  const PlanResult plan = plan_sample(variants, h200(), perfect_generator, options);
+  expect_sound(plan, variants);
+  EXPECT_EQ(names_of(plan.upside), std::vector<std::string>{"FuseGelu"});
+}
+
 TEST(Plan, EveryGraphOfAVariantIsMatched) {
   std::vector<CapturedVariant> variants;
   CapturedVariant& variant = variants.emplace_back();
