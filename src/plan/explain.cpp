@@ -50,7 +50,7 @@ constexpr PlanReason kReasons[] = {
     // Over all variants.
     {"other_variant", "it is possible in some variants only", "a pattern that fits the others as well"},
     {"match_cannot_run", "its pattern also fits where the call cannot run", "more context in the pattern"},
-    {"no_match", "the passes before it leave it nothing to match", "another order, or drop it"},
+    {"no_match", "its pattern matches nowhere", "report it: the pattern was cut from this graph"},
     {"rewrite", "the rewriting itself fails", "a region with one value that is read"},
     {"kernel_cost", "the kernel would cost more than it saves", "a faster schedule or cheaper launch"},
 };

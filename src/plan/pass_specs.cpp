@@ -197,12 +197,19 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
       at.original = std::move(original);
       at.wrapper = std::move(wrapper);
     }
+    // The passes before it (equal slices at other places among them) have taken all it could match: it is not needed.
     if (spec.entries.empty()) {
-      out.problems.push_back({d, Verdict::no("no_match", "the passes before it leave nothing for it to match")});
-      return out;
+      routes.pop_back();
+      continue;
     }
     spec.pattern = draft.pattern.graph.clone();
+    out.kept.push_back(d);
     out.specs.push_back(std::move(spec));
+  }
+
+  if (out.specs.empty() && !drafts.empty()) {
+    out.problems.push_back({0, Verdict::no("no_match", "its pattern matches nowhere")});
+    return out;
   }
 
   for (size_t i = 0; i < instances.size(); ++i) {

@@ -28,9 +28,10 @@ PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate,
 /// have rewritten.
 struct Realised {
   std::vector<PassSpec> specs;
+  std::vector<size_t> kept;                  ///< by pass: its draft; drafts that find nothing left to match are left out
   std::vector<std::vector<CallCost>> calls;  ///< by graph: the compiled path's calls in order
   std::vector<size_t> matches;               ///< by graph
-  /// A pass that matches where it cannot run, or nowhere: its index and why. The list is then not usable as it stands.
+  /// A pass that matches where it cannot run: its draft and why. The list is then not usable as it stands.
   struct Problem {
     size_t draft;
     Verdict why;

@@ -350,7 +350,7 @@ class Planner {
     }
     state.passes = std::move(realised.specs);
     state.descriptions.clear();
-    for (const PassDraft* draft : drafts) state.descriptions.push_back(draft->description);
+    for (size_t d : realised.kept) state.descriptions.push_back(drafts[d]->description);
     return realised;
   }
 
