@@ -41,7 +41,9 @@ OpClass class_of(const GraphFacts& facts, NodeId id) {
   return facts[id].call ? facts[id].call->row->cls : OpClass::kOther;
 }
 
-bool is_class(const GraphFacts& facts, NodeId id, OpClass cls) { return facts[id].call && class_of(facts, id) == cls; }
+bool is_class(const GraphFacts& facts, NodeId id, OpClass cls) {
+  return facts[id].call && class_of(facts, id) == cls;
+}
 
 bool named(const GraphFacts& facts, NodeId id, std::string_view part) {
   return facts.operator_name(id).find(part) != std::string::npos;
@@ -165,15 +167,15 @@ bool attention(const SampleShape& s) {
     if (named(f, id, "attention")) return true;
     return is_class(f, id, OpClass::kProduct) && reached_by(f, id, [](const GraphFacts& g, NodeId n) {
              return named(g, n, "softmax") ||
-                    (named(g, n, "dropout") && reached_by(g, n, [](const GraphFacts& h, NodeId m) {
-                       return named(h, m, "softmax");
-                     }));
+                    (named(g, n, "dropout") &&
+                     reached_by(g, n, [](const GraphFacts& h, NodeId m) { return named(h, m, "softmax"); }));
            });
   });
 }
 
 bool concatenation(const SampleShape& s) {
-  return any_node(s, [](const GraphFacts& f, NodeId id) { return named(f, id, "cat") || named(f, id, "stack"); });
+  return any_node(
+      s, [](const GraphFacts& f, NodeId id) { return named(f, id, "cat") || named(f, id, "stack"); });
 }
 
 bool reduction(const SampleShape& s) {
@@ -183,7 +185,9 @@ bool reduction(const SampleShape& s) {
 }
 
 bool broadcast_write(const SampleShape& s) {
-  return any_node(s, [](const GraphFacts& f, NodeId id) { return broadcasts(f, id) && elements(f, id) >= kLargeElements; });
+  return any_node(s, [](const GraphFacts& f, NodeId id) {
+    return broadcasts(f, id) && elements(f, id) >= kLargeElements;
+  });
 }
 
 bool mostly_layout(const SampleShape& s) {
@@ -214,7 +218,8 @@ bool shared_producer(const SampleShape& s) {
   return any_node(s, [](const GraphFacts& f, NodeId id) {
     if (!light(f, id) || f[id].users.size() < 2) return false;
     const Node* output = f.graph().output();
-    return output != nullptr && std::find(f[id].users.begin(), f[id].users.end(), output->id) != f[id].users.end();
+    return output != nullptr &&
+           std::find(f[id].users.begin(), f[id].users.end(), output->id) != f[id].users.end();
   });
 }
 
@@ -223,7 +228,8 @@ bool in_place_boundary(const SampleShape& s) {
 }
 
 bool dead_duplicates(const SampleShape& s) {
-  return any_node(s, [](const GraphFacts& f, NodeId id) { return f[id].dead && f.graph().node(id).meta.is_tensor(); });
+  return any_node(
+      s, [](const GraphFacts& f, NodeId id) { return f[id].dead && f.graph().node(id).meta.is_tensor(); });
 }
 
 bool small(const SampleShape& s) { return s.eager_us < kSmallEagerUs; }
@@ -233,25 +239,30 @@ bool always(const SampleShape&) { return true; }
 constexpr Archetype kArchetypes[] = {
     {"patch_convolution", "graph shapes 4; heavy operators 0",
      "a convolution with stride == kernel_size, kernel_size > 1 and no padding",
-     "its windows are disjoint, so that it is a product of patches: anchor the region on it and fold flatten, transpose and "
+     "its windows are disjoint, so that it is a product of patches: anchor the region on it and fold "
+     "flatten, transpose and "
      "tail into the kernel, after a floor on the tail",
      "patch_conv", 1, patch_convolution},
     {"broadcast_affine", "graph shapes 2; regions 2",
      "a broadcast or layout producer whose affine, activation or residual consumers write a large result",
      "one legal single-output kernel over all of them, unless a view that is returned would be copied",
      "broadcast_affine", 2, broadcast_affine},
-    {"concat_norm", "graph shapes 3; regions 2", "concatenation or several branches, then inference normalisation and affine",
+    {"concat_norm", "graph shapes 3; regions 2",
+     "concatenation or several branches, then inference normalisation and affine",
      "end the region at the normalised or affine value; an in-place activation that others see stays outside",
      "concat_norm", 3, concat_norm},
     {"attention", "graph shapes 7", "a product, softmax, a product; or the library's attention",
-     "a row kernel for the softmax with scale, mask and dropout folded in; large products stay in the library",
+     "a row kernel for the softmax with scale, mask and dropout folded in; large products stay in the "
+     "library",
      "attention", 4, attention},
     {"chain", "graph shapes 1", "a chain of elementwise and normalisation operators",
      "one elementwise or row kernel over the largest legal region", "elementwise_chain", 5, chain},
     {"linear_tail", "graph shapes 5", "linear, then activation or dropout",
-     "keep the library's product and fuse its tail where it is big, absorb both where it is small; measure both",
+     "keep the library's product and fuse its tail where it is big, absorb both where it is small; measure "
+     "both",
      "linear_tail", 6, linear_tail},
-    {"convolution_tail", "graph shapes 6", "an overlapping, grouped or 1x1 convolution, then norm, activation or addition",
+    {"convolution_tail", "graph shapes 6",
+     "an overlapping, grouped or 1x1 convolution, then norm, activation or addition",
      "fuse the tail into one kernel; absorb the convolution only where a schedule and a measurement say so",
      "conv_tail", 7, convolution_tail},
     {"concatenation", "graph shapes 8", "cat or stack with elementwise work or repeated producers",
@@ -259,11 +270,14 @@ constexpr Archetype kArchetypes[] = {
     {"reduction", "graph shapes 9", "mean, sum or norm and arithmetic that broadcasts it back",
      "one row kernel that produces the final value", "reduction", 9, reduction},
     {"broadcast_write", "graph shapes 10; regions 6", "an expanded or broadcast operand and a large result",
-     "worth a kernel even alone: the erased layout calls come for free", "broadcast_write", 10, broadcast_write},
+     "worth a kernel even alone: the erased layout calls come for free", "broadcast_write", 10,
+     broadcast_write},
     {"shared_producer", "regions 2 and containment", "a value that is returned or shared and also consumed",
-     "leave the producer outside and make it an input of a consumer-side region; one pass for each consumer worth it",
+     "leave the producer outside and make it an input of a consumer-side region; one pass for each consumer "
+     "worth it",
      "shared_producer", 11, shared_producer},
-    {"mostly_layout", "graph shapes 11; regions 6", "views, permutes and contiguous with at most one computation",
+    {"mostly_layout", "graph shapes 11; regions 6",
+     "views, permutes and contiguous with at most one computation",
      "replace the computation, reading through the source's strides; a region of views alone is a floor only",
      "layout", 12, mostly_layout},
     {"single_heavy", "graph shapes 12", "one generic product or convolution and nothing else that launches",
@@ -271,15 +285,18 @@ constexpr Archetype kArchetypes[] = {
     {"random", "graph shapes 13; hard rule 8", "random numbers or dropout in training mode",
      "they stay outside of every pattern; work around them", "rng", 14, has_random},
     {"in_place", "hard rules; side effects", "calls that write one of their operands",
-     "absorb them only where the written memory was made inside the region", "in_place", 15, in_place_boundary},
+     "absorb them only where the written memory was made inside the region", "in_place", 15,
+     in_place_boundary},
     {"dead_duplicates", "regions 2", "calls whose value nobody reads",
-     "anchor regions on values that are read: a match on a dead one cannot be replaced", "dead_work", 16, dead_duplicates},
+     "anchor regions on values that are read: a match on a dead one cannot be replaced", "dead_work", 16,
+     dead_duplicates},
     {"overhead_bound", "sanity check 3; decision guide 1", "the whole eager call takes less than 150 us",
-     "the fixed tax decides: fewest launches and calls; ship the safest matching pass and stop there if no larger region "
+     "the fixed tax decides: fewest launches and calls; ship the safest matching pass and stop there if no "
+     "larger region "
      "exists",
      "overhead_bound", 17, small},
-    {"general", "default", "anything else", "floor first, then the largest legal regions by predicted gain", "general", 18,
-     always},
+    {"general", "default", "anything else", "floor first, then the largest legal regions by predicted gain",
+     "general", 18, always},
 };
 
 }  // namespace

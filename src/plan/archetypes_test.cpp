@@ -13,7 +13,8 @@ std::vector<std::string> recognised(std::string_view text, double eager_us = 500
   const GraphFacts facts(graph, h200());
   const GraphFacts* all[] = {&facts};
   std::vector<std::string> ids;
-  for (const ArchetypeMatch& match : recognise_archetypes(all, eager_us)) ids.emplace_back(match.archetype->id);
+  for (const ArchetypeMatch& match : recognise_archetypes(all, eager_us))
+    ids.emplace_back(match.archetype->id);
   return ids;
 }
 
@@ -122,7 +123,8 @@ TEST(Archetypes, EachRowRecognisesItsExample) {
   for (const Archetype& archetype : archetypes()) {
     const auto example = kExamples.find(std::string(archetype.id));
     ASSERT_NE(example, kExamples.end()) << archetype.id << " has no example";
-    const std::vector<std::string> ids = recognised(example->second, archetype.id == "overhead_bound" ? 60 : 500);
+    const std::vector<std::string> ids =
+        recognised(example->second, archetype.id == "overhead_bound" ? 60 : 500);
     EXPECT_TRUE(has(ids, archetype.id)) << archetype.id << " among " << testing::PrintToString(ids);
   }
   EXPECT_EQ(kExamples.size(), archetypes().size());
@@ -143,7 +145,9 @@ TEST(Archetypes, PaddingOrAPointwiseKernelIsNoPatchConvolution) {
   for (const char* form : {"(16, 16), (2, 2), (1, 1), 1", "(8, 8), (0, 0), (1, 1), 1"}) {
     EXPECT_FALSE(has(recognised("%x : f16[1,3,32,32]{3072,1024,32,1}@0 = placeholder\n"
                                 "%w : f16[64,3,16,16]{768,256,16,1}@1 = placeholder\n"
-                                "%c = call_function torch.conv2d(%x, %w, None, " + std::string(form) + ")\n"
+                                "%c = call_function torch.conv2d(%x, %w, None, " +
+                                std::string(form) +
+                                ")\n"
                                 "output ((%c,))\n"),
                      "patch_convolution"));
   }

@@ -8,7 +8,9 @@ namespace passnet {
 
 namespace {
 
-int output_count(const Meta& meta) { return meta.kind == Meta::Kind::kTuple ? static_cast<int>(meta.items.size()) : 1; }
+int output_count(const Meta& meta) {
+  return meta.kind == Meta::Kind::kTuple ? static_cast<int>(meta.items.size()) : 1;
+}
 
 CallCost cost_of_region(const GraphFacts& facts, const Region& region, const ScheduleEstimate& estimate,
                         const Profile& profile) {
@@ -16,13 +18,14 @@ CallCost cost_of_region(const GraphFacts& facts, const Region& region, const Sch
   const bool ideal = estimate.schedule == kIdealSchedule;
   const bool units = ideal || estimate.schedule.find("product") != std::string::npos;
   double tflops = region_tflops(facts, region, units, profile);
-  if (ideal && has_product(facts, region)) tflops *= profile.product_efficiency / profile.generated_efficiency;
+  if (ideal && has_product(facts, region))
+    tflops *= profile.product_efficiency / profile.generated_efficiency;
   return wrapper_cost(region.kind, estimate, static_cast<int>(region.inputs.size()),
                       output_count(facts.graph().node(region.root).meta), tflops, profile);
 }
 
-// A zero-launch region is right only where its metadata proves it: every call returns its operand, or it is the item of
-// a tuple.
+// A zero-launch region is right only where its metadata proves it: every call returns its operand, or it is
+// the item of a tuple.
 void check_zero_launch(const GraphFacts& facts, const Region& region, Verdict& verdict) {
   if (region.nodes.size() == 1 && facts[region.root].tuple != kNoNode) return;
   for (NodeId id : region.nodes) {
@@ -61,7 +64,8 @@ const Assessment& Assessor::assess(size_t instance, const Region& region) {
       } else {
         out.estimate = (*oracle_)(*program);
         for (const Refusal& refusal : out.estimate.verdict.refusals()) {
-          out.verdict.refuse("no_schedule", fmt::format("{} ({})", refusal.message, refusal.code), refusal.nodes);
+          out.verdict.refuse("no_schedule", fmt::format("{} ({})", refusal.message, refusal.code),
+                             refusal.nodes);
         }
       }
     }

@@ -10,10 +10,10 @@ namespace passnet {
 namespace {
 
 struct Partial {
-  std::vector<NodeId> covered;    // ascending, below the node at hand
-  std::vector<QueueTail> tails;   // by graph
+  std::vector<NodeId> covered;   // ascending, below the node at hand
+  std::vector<QueueTail> tails;  // by graph
   std::vector<size_t> chosen;
-  double mean_log = 0;            // with what is still open below as its own calls
+  double mean_log = 0;  // with what is still open below as its own calls
 };
 
 // Clock sums of the nodes below each node, as their own calls.
@@ -21,8 +21,8 @@ struct Prefix {
   std::vector<std::vector<double>> host, device;  // by graph, by node: sums of all nodes below it
 };
 
-// A partial solution that has paid for a region early must not lose to one whose nodes are still to be paid for: both
-// are ranked with all that is open computed by its own calls.
+// A partial solution that has paid for a region early must not lose to one whose nodes are still to be paid
+// for: both are ranked with all that is open computed by its own calls.
 double ranking(const ChoiceProblem& problem, const Prefix& prefix, const Partial& partial, size_t node) {
   double sum = 0;
   for (size_t g = 0; g < partial.tails.size(); ++g) {
@@ -39,7 +39,8 @@ double ranking(const ChoiceProblem& problem, const Prefix& prefix, const Partial
 
 bool dominates(const Partial& a, const Partial& b) {
   for (size_t i = 0; i < a.tails.size(); ++i) {
-    if (a.tails[i].after_host > b.tails[i].after_host || a.tails[i].after_device > b.tails[i].after_device) return false;
+    if (a.tails[i].after_host > b.tails[i].after_host || a.tails[i].after_device > b.tails[i].after_device)
+      return false;
   }
   return true;
 }
@@ -55,8 +56,9 @@ void advance(Partial& partial, size_t graphs, const Profile& profile, const auto
   for (size_t g = 0; g < graphs; ++g) partial.tails[g] = partial.tails[g].before(cost_in(g), profile);
 }
 
-// Drops dominated partial solutions and, beyond `width`, the worst. A solution without any region is kept apart from
-// those with one, and so are the few best complete alternatives (`spare` per set of covered nodes).
+// Drops dominated partial solutions and, beyond `width`, the worst. A solution without any region is kept
+// apart from those with one, and so are the few best complete alternatives (`spare` per set of covered
+// nodes).
 bool prune(std::vector<Partial>& partials, size_t width, size_t spare) {
   std::sort(partials.begin(), partials.end(), better);
   std::map<std::pair<std::vector<NodeId>, bool>, std::vector<size_t>> by_cover;

@@ -8,7 +8,8 @@ QueueTail QueueTail::before(const CallCost& call, const Profile& profile) const 
   QueueTail out = *this;
   out.after_host = call.host_us + after_host;
   if (call.kernels > 0) {
-    out.after_host = std::max(out.after_host, call.host_us + profile.latency_us + call.device_us + after_device);
+    out.after_host =
+        std::max(out.after_host, call.host_us + profile.latency_us + call.device_us + after_device);
     out.after_device = call.device_us + after_device;
   }
   return out;
@@ -35,7 +36,9 @@ double bytes_of(const Meta& meta) {
 
 }  // namespace
 
-double eager_time_us(const QueueTail& tail, const Profile& profile) { return tail.total(profile.harness_us, profile); }
+double eager_time_us(const QueueTail& tail, const Profile& profile) {
+  return tail.total(profile.harness_us, profile);
+}
 
 double compiled_time_us(const QueueTail& tail, const Profile& profile) {
   return tail.total(profile.harness_us + profile.compiled_tax_us, profile);
@@ -58,8 +61,8 @@ std::vector<CallCost> eager_calls(const GraphFacts& facts) {
   return calls;
 }
 
-CallCost wrapper_cost(Region::Kind kind, const ScheduleEstimate& estimate, int tensors, int outputs, double tflops,
-                      const Profile& profile) {
+CallCost wrapper_cost(Region::Kind kind, const ScheduleEstimate& estimate, int tensors, int outputs,
+                      double tflops, const Profile& profile) {
   CallCost cost;
   if (kind == Region::Kind::kZeroLaunch) {
     cost.host_us = profile.zero_launch_us;
@@ -68,10 +71,10 @@ CallCost wrapper_cost(Region::Kind kind, const ScheduleEstimate& estimate, int t
   cost.kernels = std::max(1, estimate.kernels);
   // Every further kernel passes through a temporary of its own.
   const int allocations = outputs + cost.kernels - 1;
-  cost.host_us = profile.wrapper_us + tensors * profile.tensor_argument_us + allocations * profile.allocation_us +
-                 cost.kernels * profile.launch_us;
-  cost.device_us = device_time_us(estimate.read_bytes + estimate.write_bytes, estimate.flops, tflops, cost.kernels,
-                                  profile);
+  cost.host_us = profile.wrapper_us + tensors * profile.tensor_argument_us +
+                 allocations * profile.allocation_us + cost.kernels * profile.launch_us;
+  cost.device_us = device_time_us(estimate.read_bytes + estimate.write_bytes, estimate.flops, tflops,
+                                  cost.kernels, profile);
   return cost;
 }
 
@@ -84,7 +87,8 @@ ScheduleEstimate ideal_estimate(const GraphFacts& facts, const Region& region) {
   return estimate;
 }
 
-double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units, const Profile& profile) {
+double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units,
+                     const Profile& profile) {
   const NodeFacts* heaviest = nullptr;
   for (NodeId id : region.nodes) {
     const NodeFacts& node = facts[id];

@@ -10,9 +10,10 @@
 
 namespace passnet {
 
-/// The queue: two clocks. For each call h += host; for a call that launches, d = max(d, h + latency) + device; the
-/// time is max(h, d) + sync. Seen from its end a sequence of calls is the pair of what is still to come after a
-/// given h and after a given d, so that a search from the last node to the first costs each prefix exactly.
+/// The queue: two clocks. For each call h += host; for a call that launches, d = max(d, h + latency) +
+/// device; the time is max(h, d) + sync. Seen from its end a sequence of calls is the pair of what is still
+/// to come after a given h and after a given d, so that a search from the last node to the first costs each
+/// prefix exactly.
 struct QueueTail {
   double after_host = 0;    ///< the end lies at least this long after the host clock
   double after_device = 0;  ///< and at least this long after the device clock
@@ -35,13 +36,14 @@ std::vector<CallCost> eager_calls(const GraphFacts& facts);
 
 /// Cost of the wrapper call that a region becomes. `tensors`: tensor arguments; `outputs`: tensors allocated;
 /// `tflops`: rate at which the estimate's flops are done.
-CallCost wrapper_cost(Region::Kind kind, const ScheduleEstimate& estimate, int tensors, int outputs, double tflops,
-                      const Profile& profile);
+CallCost wrapper_cost(Region::Kind kind, const ScheduleEstimate& estimate, int tensors, int outputs,
+                      double tflops, const Profile& profile);
 inline constexpr std::string_view kIdealSchedule = "ideal";
 /// A perfect kernel: one launch that reads each input and writes each output once.
 ScheduleEstimate ideal_estimate(const GraphFacts& facts, const Region& region);
-/// Rate at which a region's kernel does its flops, most of which are its products'; `matrix_units`: its schedule
-/// uses them.
-double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units, const Profile& profile);
+/// Rate at which a region's kernel does its flops, most of which are its products'; `matrix_units`: its
+/// schedule uses them.
+double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units,
+                     const Profile& profile);
 
 }  // namespace passnet

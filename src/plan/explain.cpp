@@ -18,7 +18,8 @@ constexpr PlanReason kReasons[] = {
     {"unknown_operator", "no row describes the operator", "add a row for it"},
     {"random", "random numbers would differ from eager's", "none: they stay outside"},
     {"not_tensor", "the value is no tensor and no tuple of tensors", "none: it stays outside"},
-    {"library_product", "no kernel is generated for this product", "a schedule for it, where measurement says it pays"},
+    {"library_product", "no kernel is generated for this product",
+     "a schedule for it, where measurement says it pays"},
     {"no_lowering", "the operator's row has no lowering", "write the row's lowering"},
     {"dead", "nobody reads the value", "none: a replacement needs a reader"},
     // Legality (match/legality.h).
@@ -27,23 +28,28 @@ constexpr PlanReason kReasons[] = {
     {"region.node_kind", "a placeholder or the output is inside", "none"},
     {"region.userless", "nobody reads its value", "none: a replacement needs a reader"},
     {"region.dead_node", "it holds a call that nobody reads", "leave that call outside"},
-    {"region.not_contained", "a value inside is read outside as well", "end a region there, or start after it"},
+    {"region.not_contained", "a value inside is read outside as well",
+     "end a region there, or start after it"},
     {"region.root_inside", "its value is also read inside", "a smaller region"},
     {"region.cycle", "something outside depends on it and it on that", "a smaller region"},
     {"region.store", "a subscript store is inside", "none: a store has no value to replace"},
     {"region.random", "random numbers are drawn inside", "none: they stay outside"},
     {"region.read_clobbered", "the call sinks past a write to what it reads", "a region without that reader"},
-    {"region.write_observed", "the call sinks past a reader of what it writes", "a region without that writer"},
-    {"region.alias_broken", "its value shares memory with one that is written later", "a region that ends elsewhere"},
+    {"region.write_observed", "the call sinks past a reader of what it writes",
+     "a region without that writer"},
+    {"region.alias_broken", "its value shares memory with one that is written later",
+     "a region that ends elsewhere"},
     {"region.must_write", "it writes memory that others see", "a wrapper that performs the same write"},
     {"visible_write", "it writes memory that others see", "a wrapper that performs the same write"},
-    {"stale_read", "a value is read after it was written in place", "read the in-place call's result instead"},
+    {"stale_read", "a value is read after it was written in place",
+     "read the in-place call's result instead"},
     {"input_kind", "an operand from outside is no tensor", "start the region after it"},
     {"no_input", "it reads nothing", "join it with its reader"},
     {"not_a_no_op", "a call changes its operand in some variant", "a kernel instead"},
     // Generator.
     {"lowering", "an operator inside refused to be lowered in this form", "extend the row's lowering"},
-    {"no_schedule", "the generator has no schedule for the lowered region", "a schedule, or a smaller region"},
+    {"no_schedule", "the generator has no schedule for the lowered region",
+     "a schedule, or a smaller region"},
     {"product_excluded", "products were to stay in the library", "plan with products"},
     {"preflight_failed", "the pass failed the pre-flight", "see the failure's text"},
     {"kernel_does_not_compile", "its kernel does not compile for a target", "see the compiler's text"},
@@ -176,10 +182,10 @@ std::string region_table_text(const PlanResult& plan, bool refused) {
     if (!row.verdict.ok() && !refused) continue;
     text += fmt::format("{} {:<11} {}", marks_of(row), kind_of(row), row.description);
     if (row.verdict.ok()) {
-      text += fmt::format(" | {} | {} kernel{}, {:.0f} bytes | host {:.1f} -> {:.1f} us{}\n", row.estimate.schedule,
-                          row.estimate.kernels, row.estimate.kernels == 1 ? "" : "s",
-                          row.estimate.read_bytes + row.estimate.write_bytes, row.eager_host_us, row.call_host_us,
-                          row.copies_view ? " | copies a view" : "");
+      text += fmt::format(" | {} | {} kernel{}, {:.0f} bytes | host {:.1f} -> {:.1f} us{}\n",
+                          row.estimate.schedule, row.estimate.kernels, row.estimate.kernels == 1 ? "" : "s",
+                          row.estimate.read_bytes + row.estimate.write_bytes, row.eager_host_us,
+                          row.call_host_us, row.copies_view ? " | copies a view" : "");
     } else {
       std::vector<std::string> reasons;
       for (const Refusal& refusal : row.verdict.refusals()) {
@@ -195,9 +201,10 @@ std::string to_text(const PlanResult& plan, bool refused) {
   std::string text = plan.strategy + "\n\n";
   text += "variant              eager us  unchanged  floor  upside  ceiling  speedup floor/upside/ceiling\n";
   for (const VariantPrediction& v : plan.variants) {
-    text += fmt::format("{:<20} {:>8.1f} {:>10.1f} {:>6.1f} {:>7.1f} {:>8.1f}  {:.2f} / {:.2f} / {:.2f}\n", v.name,
-                        v.eager_us, v.unchanged_us, v.floor_us, v.upside_us, v.ceiling_us, ratio(v.eager_us, v.floor_us),
-                        ratio(v.eager_us, v.upside_us), ratio(v.eager_us, v.ceiling_us));
+    text += fmt::format("{:<20} {:>8.1f} {:>10.1f} {:>6.1f} {:>7.1f} {:>8.1f}  {:.2f} / {:.2f} / {:.2f}\n",
+                        v.name, v.eager_us, v.unchanged_us, v.floor_us, v.upside_us, v.ceiling_us,
+                        ratio(v.eager_us, v.floor_us), ratio(v.eager_us, v.upside_us),
+                        ratio(v.eager_us, v.ceiling_us));
   }
   text += "\nregions (F floor, U upside, C ceiling)\n" + region_table_text(plan, refused);
   if (!plan.blocked.empty()) text += "\nwhat keeps the upside from the ceiling\n";
@@ -213,8 +220,8 @@ std::string strategy_text(const PlanResult& plan) {
   std::string text;
   if (!plan.archetypes.empty()) {
     const Archetype& first = *plan.archetypes.front().archetype;
-    text += fmt::format("This sample is of the family {}: {}. The rule for it: {}.", first.family, first.looks,
-                        first.strategy);
+    text += fmt::format("This sample is of the family {}: {}. The rule for it: {}.", first.family,
+                        first.looks, first.strategy);
   }
   if (plan.floor.passes.empty()) {
     return text + " No legal region exists in any variant, so that no pass can match: each scores 0.1.";
@@ -224,7 +231,8 @@ std::string strategy_text(const PlanResult& plan) {
                                plan.upside.passes.end(),
                                [](const PassSpec& a, const PassSpec& b) { return a.name == b.name; });
   text += same ? " Nothing larger is predicted to be faster."
-               : fmt::format(" Upside: {} (predicted {:.2f}).", pass_list(plan.upside), plan.upside.gmean_speedup);
+               : fmt::format(" Upside: {} (predicted {:.2f}).", pass_list(plan.upside),
+                             plan.upside.gmean_speedup);
   if (plan.gmean_ceiling > 0) {
     text += fmt::format(" With perfect kernels the best legal choice would reach {:.2f}", plan.gmean_ceiling);
     std::map<std::string_view, size_t> codes;

@@ -22,7 +22,8 @@ const PlanReason* find_reason(std::string_view code);
 
 /// The `plan` element of `analyze --json` and of solve's report.
 Json to_json(const PlanResult& plan);
-/// Tables for people: variants with predicted times, regions (refused ones only if `refused`), what blocks, strategy.
+/// Tables for people: variants with predicted times, regions (refused ones only if `refused`), what blocks,
+/// strategy.
 std::string to_text(const PlanResult& plan, bool refused = false);
 /// The region table alone, one line a region: for goldens.
 std::string region_table_text(const PlanResult& plan, bool refused = true);

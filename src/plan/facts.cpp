@@ -85,7 +85,8 @@ double library_tflops(const Call* call, const OpCost& cost, const Profile& profi
   const double fp32 = profile.fp32_tflops * profile.product_efficiency;
   if (call == nullptr || call->row->cls != OpClass::kProduct) return fp32;
   const bool half = is_half(first_dtype(call->node->meta));
-  if (!is_convolution(*call)) return half && cost.tensor_core ? profile.tensor16_tflops * profile.product_efficiency : fp32;
+  if (!is_convolution(*call))
+    return half && cost.tensor_core ? profile.tensor16_tflops * profile.product_efficiency : fp32;
   if (!cost.tensor_core) return profile.depthwise_tflops;
   // weight: [out, in / groups, kernel...]
   const TensorMeta* weight = call->args.size() > 1 ? call->tensor(call->args[1]) : nullptr;
@@ -98,7 +99,8 @@ double generated_tflops(const Call* call, const OpCost& cost, bool matrix_units,
   if (call == nullptr || call->row->cls != OpClass::kProduct) return fp32 * profile.product_efficiency;
   if (!matrix_units || !cost.tensor_core) return fp32 * profile.generated_efficiency;
   const double tf32 = is_convolution(*call) ? profile.tf32_tflops : profile.tf32_tflops / 3;
-  return (is_half(first_dtype(call->node->meta)) ? profile.tensor16_tflops : tf32) * profile.generated_efficiency;
+  return (is_half(first_dtype(call->node->meta)) ? profile.tensor16_tflops : tf32) *
+         profile.generated_efficiency;
 }
 
 double device_time_us(double bytes, double flops, double tflops, int kernels, const Profile& profile) {
@@ -141,9 +143,11 @@ GraphFacts::GraphFacts(const Graph& graph, const Profile& profile) : graph_(&gra
         facts.wall = {"not_tensor", "the value is neither a tensor nor a tuple of tensors", {node.name}};
         facts.hard_wall = true;
       } else if (call->row->lower == nullptr) {
-        const std::string why = call->row->wall.empty() ? "no kernel is generated for it" : std::string(call->row->wall);
+        const std::string why =
+            call->row->wall.empty() ? "no kernel is generated for it" : std::string(call->row->wall);
         facts.wall = {call->row->cls == OpClass::kProduct ? "library_product" : "no_lowering",
-                      std::string(call->row->name) + ": " + why, {node.name}};
+                      std::string(call->row->name) + ": " + why,
+                      {node.name}};
       }
     }
     if (node.target == "operator.getitem" && node.args.size() == 2 && node.args[0].is_node() &&

@@ -30,8 +30,8 @@ struct NodeFacts {
   Refusal wall;
   /// The wall would stand for a perfect generator too: random numbers, no tensor value, unknown operator.
   bool hard_wall = false;
-  /// The operand whose very tensor this call returns, proven by metadata: eval dropout, contiguous, to, expand
-  /// or view that change nothing. kNoNode: none.
+  /// The operand whose very tensor this call returns, proven by metadata: eval dropout, contiguous, to,
+  /// expand or view that change nothing. kNoNode: none.
   NodeId no_op_of = kNoNode;
   /// operator.getitem with an integer on a tuple value: the tuple and the (non-negative) index.
   NodeId tuple = kNoNode;
@@ -64,13 +64,13 @@ class GraphFacts {
 
 bool is_tensor_tuple(const Meta& meta);
 
-/// Time on the device of something that moves `bytes` and computes `flops` in `kernels` launches: the greatest
-/// of the bandwidth of the level that holds the bytes, the unit's rate, and the floor of a launch.
+/// Time on the device of something that moves `bytes` and computes `flops` in `kernels` launches: the
+/// greatest of the bandwidth of the level that holds the bytes, the unit's rate, and the floor of a launch.
 double device_time_us(double bytes, double flops, double tflops, int kernels, const Profile& profile);
 /// Rate at which the library does a call's flops.
 double library_tflops(const Call* call, const OpCost& cost, const Profile& profile);
-/// Rate at which a generated kernel does them: on the matrix units if its schedule uses them; fp32 products other than
-/// convolutions take three tf32 terms to be as exact as eager.
+/// Rate at which a generated kernel does them: on the matrix units if its schedule uses them; fp32 products
+/// other than convolutions take three tf32 terms to be as exact as eager.
 double generated_tflops(const Call* call, const OpCost& cost, bool matrix_units, const Profile& profile);
 
 }  // namespace passnet

@@ -72,15 +72,16 @@ Result<Profile> builtin_profile(std::string_view name) {
 Result<Profile> read_profile(std::string_view text, std::string_view file) {
   PN_TRY(const Json json, parse_json(text, file));
   if (!json.is_object() || !json.contains("schema") || json["schema"] != kSchema) {
-    return user_error("profile.schema", fmt::format("a machine profile says \"schema\": \"{}\"", kSchema)).at(
-        std::string(file));
+    return user_error("profile.schema", fmt::format("a machine profile says \"schema\": \"{}\"", kSchema))
+        .at(std::string(file));
   }
   const auto missing = [&](std::string_view field, std::string_view kind) {
     return user_error("profile.missing", fmt::format("the machine profile lacks the {} '{}'", kind, field))
         .at(std::string(file));
   };
   Profile profile;
-  for (auto [field, member] : {std::pair{"name", &Profile::name}, {"gpu", &Profile::gpu}, {"source", &Profile::source}}) {
+  for (auto [field, member] :
+       {std::pair{"name", &Profile::name}, {"gpu", &Profile::gpu}, {"source", &Profile::source}}) {
     if (!json.contains(field) || !json[field].is_string()) return missing(field, "text");
     profile.*member = json[field].get<std::string>();
   }
@@ -91,7 +92,8 @@ Result<Profile> read_profile(std::string_view text, std::string_view file) {
     if (!json.contains(key) || !json[key].is_number()) return missing(field.name, "number");
     const double value = json[key].get<double>();
     if (!(value > 0 || (field.may_be_zero && value == 0))) {
-      return user_error("profile.value", fmt::format("'{}' of a machine profile must be positive, not {}", key, value))
+      return user_error("profile.value",
+                        fmt::format("'{}' of a machine profile must be positive, not {}", key, value))
           .at(std::string(file));
     }
     profile.*field.member = value;

@@ -21,16 +21,16 @@ struct Profile {
   double l2_bytes = 0;        ///< size of the last level cache
   double l2_gbps = 0;         ///< bandwidth while everything fits in it
   double fp32_tflops = 0, tf32_tflops = 0, tensor16_tflops = 0;
-  double product_efficiency = 0;  ///< share of those rates that library products reach
+  double product_efficiency = 0;    ///< share of those rates that library products reach
   double generated_efficiency = 0;  ///< share that generated products reach, without tuning
-  /// Rates that the library's convolutions reach as measured, in fp32 (through tf32) and 16 bits, depthwise, and with at
-  /// most four input channels (patch embeddings, stems).
+  /// Rates that the library's convolutions reach as measured, in fp32 (through tf32) and 16 bits, depthwise,
+  /// and with at most four input channels (patch embeddings, stems).
   double conv32_tflops = 0, conv16_tflops = 0, depthwise_tflops = 0, stem_tflops = 0;
-  double kernel_floor_us = 0;     ///< no kernel is shorter
-  double latency_us = 0;          ///< from a launch on the host to its start on an idle device
-  double sync_us = 0;             ///< from the end of the last kernel to the host's return
-  double harness_us = 0;          ///< seed call and timing events inside every timed call, both sides
-  double compiled_tax_us = 0;     ///< compiled path with a backend that changes nothing, minus eager
+  double kernel_floor_us = 0;  ///< no kernel is shorter
+  double latency_us = 0;       ///< from a launch on the host to its start on an idle device
+  double sync_us = 0;          ///< from the end of the last kernel to the host's return
+  double harness_us = 0;       ///< seed call and timing events inside every timed call, both sides
+  double compiled_tax_us = 0;  ///< compiled path with a backend that changes nothing, minus eager
 
   double wrapper_us = 0;          ///< entering the dispatcher and comparing the key, without arguments
   double tensor_argument_us = 0;  ///< per tensor: its part of the key and its pointer

@@ -30,7 +30,8 @@ TEST(Profiles, SayWhatIsWrong) {
 
   Json json = to_json(*builtin_profile("a30"));
   json.erase("launch_us");
-  EXPECT_EQ(read_profile(dump_json(json)).error().message, "the machine profile lacks the number 'launch_us'");
+  EXPECT_EQ(read_profile(dump_json(json)).error().message,
+            "the machine profile lacks the number 'launch_us'");
   json["launch_us"] = 5;
   json["bandwidth_gbps"] = 0;
   EXPECT_EQ(read_profile(dump_json(json)).error().code, "profile.value");

@@ -12,12 +12,12 @@ namespace passnet {
 
 namespace {
 
-// A graph on its way through the passes. Values keep their number in the captured graph; a wrapper's value has that of
-// the root it stands for.
+// A graph on its way through the passes. Values keep their number in the captured graph; a wrapper's value
+// has that of the root it stands for.
 struct Progress {
-  Graph rewritten;                             // empty until a pass has matched
+  Graph rewritten;  // empty until a pass has matched
   const Graph* graph = nullptr;
-  std::vector<NodeId> original;                // by node of *graph
+  std::vector<NodeId> original;                  // by node of *graph
   std::vector<std::optional<CallCost>> wrapper;  // by node of *graph: set for the calls of our passes
 };
 
@@ -41,8 +41,8 @@ Binding binding_of(const Graph& graph, const Value& bound) {
 bool same_binding(const Binding& a, const Binding& b) {
   if (a.is_tensor != b.is_tensor) return false;
   if (!a.is_tensor) return a.literal == b.literal;
-  return a.tensor.shape == b.tensor.shape && a.tensor.dtype == b.tensor.dtype && a.tensor.stride == b.tensor.stride &&
-         a.tensor.device == b.tensor.device;
+  return a.tensor.shape == b.tensor.shape && a.tensor.dtype == b.tensor.dtype &&
+         a.tensor.stride == b.tensor.stride && a.tensor.device == b.tensor.device;
 }
 
 bool same_bindings(const std::vector<Binding>& a, const std::vector<Binding>& b) {
@@ -65,20 +65,23 @@ std::string camel(std::string_view snake) {
 
 }  // namespace
 
-PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate, const std::set<LiteralPath>& holes) {
+PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate,
+                     const std::set<LiteralPath>& holes) {
   const GraphFacts& facts = *instance.facts;
   PassDraft draft;
   draft.pattern = slice_pattern(*instance.graph, candidate.region, holes);
   draft.kind = candidate.region.kind;
   // The same slice can be a call that returns its operand or a kernel that copies it: two different passes.
-  draft.pattern.key = (draft.kind == Region::Kind::kZeroLaunch ? "zero-launch\n" : "kernel\n") + draft.pattern.key;
+  draft.pattern.key =
+      (draft.kind == Region::Kind::kZeroLaunch ? "zero-launch\n" : "kernel\n") + draft.pattern.key;
   draft.returns = candidate.returns;
   draft.item = candidate.item;
   draft.tuple_output = instance.graph->node(candidate.region.root).meta.kind == Meta::Kind::kTuple;
   draft.description = candidate.description;
   for (NodeId id : candidate.region.nodes) {
     draft.operators.push_back(facts.operator_name(id));
-    if (facts[id].call && facts[id].call->row->cls != OpClass::kView) draft.spoken.push_back(draft.operators.back());
+    if (facts[id].call && facts[id].call->row->cls != OpClass::kView)
+      draft.spoken.push_back(draft.operators.back());
   }
   if (draft.spoken.empty()) draft.spoken = draft.operators;
   return draft;
@@ -100,9 +103,11 @@ std::pair<std::string, std::string> name_pass(const PassDraft& draft, std::vecto
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
   const std::string stem = route;
-  for (int i = 2; std::find(taken.begin(), taken.end(), route) != taken.end(); ++i) route = fmt::format("{}_{}", stem, i);
+  for (int i = 2; std::find(taken.begin(), taken.end(), route) != taken.end(); ++i)
+    route = fmt::format("{}_{}", stem, i);
   taken.push_back(route);
-  const std::string tail = camel(draft.kind == Region::Kind::kZeroLaunch ? route.substr(route.find('_') + 1) : route);
+  const std::string tail =
+      camel(draft.kind == Region::Kind::kZeroLaunch ? route.substr(route.find('_') + 1) : route);
   return {verb + tail, route};
 }
 
@@ -164,11 +169,12 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
         const Assessment& assessment = assessor.assess(i, region);
         Verdict verdict = assessment.verdict;
         if (!replaced.legality.verdict.ok()) verdict &= replaced.legality.verdict;
-        const std::string place =
-            fmt::format("{} graph {} nodes {}..{}", variant_names[instances[i].variant], instances[i].graph_index,
-                        captured.node(region.nodes.front()).name, captured.node(region.root).name);
+        const std::string place = fmt::format(
+            "{} graph {} nodes {}..{}", variant_names[instances[i].variant], instances[i].graph_index,
+            captured.node(region.nodes.front()).name, captured.node(region.root).name);
         if (!verdict.ok()) {
-          verdict.refuse("match_cannot_run", fmt::format("the pattern also fits where its call cannot run: {}", place),
+          verdict.refuse("match_cannot_run",
+                         fmt::format("the pattern also fits where its call cannot run: {}", place),
                          {captured.node(region.root).name});
           out.problems.push_back({d, std::move(verdict)});
           return out;
@@ -197,7 +203,8 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
       at.original = std::move(original);
       at.wrapper = std::move(wrapper);
     }
-    // The passes before it (equal slices at other places among them) have taken all it could match: it is not needed.
+    // The passes before it (equal slices at other places among them) have taken all it could match: it is not
+    // needed.
     if (spec.entries.empty()) {
       routes.pop_back();
       continue;

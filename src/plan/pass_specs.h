@@ -18,17 +18,19 @@ struct PassDraft {
   int item = -1;
   bool tuple_output = false;
   std::vector<std::string> operators;  ///< row names, graph order
-  std::vector<std::string> spoken;     ///< those that the name is made of: without views, unless there is nothing else
+  std::vector<std::string>
+      spoken;  ///< those that the name is made of: without views, unless there is nothing else
   std::string description;
 };
 
-PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate, const std::set<LiteralPath>& holes);
+PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate,
+                     const std::set<LiteralPath>& holes);
 
-/// A list of passes as it really acts: every native match of every pattern, in order, on graphs that the passes before it
-/// have rewritten.
+/// A list of passes as it really acts: every native match of every pattern, in order, on graphs that the
+/// passes before it have rewritten.
 struct Realised {
   std::vector<PassSpec> specs;
-  std::vector<size_t> kept;                  ///< by pass: its draft; drafts that find nothing left to match are left out
+  std::vector<size_t> kept;  ///< by pass: its draft; drafts that find nothing left to match are left out
   std::vector<std::vector<CallCost>> calls;  ///< by graph: the compiled path's calls in order
   std::vector<size_t> matches;               ///< by graph
   /// A pass that matches where it cannot run: its draft and why. The list is then not usable as it stands.
@@ -45,7 +47,8 @@ struct Realised {
 Realised realise(const std::vector<Instance>& instances, const std::vector<std::string>& variant_names,
                  const std::vector<const PassDraft*>& drafts, Assessor& assessor);
 
-/// File stem and route of a pass ("FuseAddLayerNorm", "add_layer_norm"); `taken` holds the routes given so far.
+/// File stem and route of a pass ("FuseAddLayerNorm", "add_layer_norm"); `taken` holds the routes given so
+/// far.
 std::pair<std::string, std::string> name_pass(const PassDraft& draft, std::vector<std::string>& taken);
 
 }  // namespace passnet

@@ -29,8 +29,9 @@ struct ClassPlan {
   std::vector<Option> options;
 };
 
-// The floor's order: what launches nothing and returns its operand, the item of a tuple, a kernel, a kernel that copies
-// what eager only views; last a kernel that takes a product over from the library, whose rounding it has to meet.
+// The floor's order: what launches nothing and returns its operand, the item of a tuple, a kernel, a kernel
+// that copies what eager only views; last a kernel that takes a product over from the library, whose rounding
+// it has to meet.
 int floor_tier(const RegionCandidate& candidate, bool copies_view, bool product) {
   if (candidate.region.kind == Region::Kind::kZeroLaunch) return candidate.item >= 0 ? 1 : 0;
   return product ? 4 : copies_view ? 3 : 2;
@@ -93,8 +94,8 @@ class Planner {
     RegionTable table = enumerate_regions(facts(first), options_.limits);
     if (table.capped) {
       result_.exhaustive = false;
-      result_.findings.push_back(note("plan.capped", fmt::format("the graph of {} has more regions than are looked at",
-                                                                 place(first))));
+      result_.findings.push_back(note(
+          "plan.capped", fmt::format("the graph of {} has more regions than are looked at", place(first))));
     }
     for (RegionCandidate& candidate : table.candidates) {
       Option option;
@@ -124,7 +125,8 @@ class Planner {
       option.tier = floor_tier(candidate, copies_view, has_product(facts(first), candidate.region));
       option.region = candidate.region;
       option.draft = draft_pass(instances_[first], candidate, cls.graphs.holes);
-      if (const auto refused = options_.refused.find(option.draft.pattern.key); refused != options_.refused.end()) {
+      if (const auto refused = options_.refused.find(option.draft.pattern.key);
+          refused != options_.refused.end()) {
         row.verdict.refuse(refused->second);
         continue;
       }
@@ -166,8 +168,10 @@ class Planner {
       if (!cls.options.empty()) continue;
       for (size_t i : cls.graphs.instances) {
         result_.findings.push_back(
-            user_error("plan.no_region", fmt::format("{} has no region that a pass could legally replace", place(i)))
-                .with_hint("the region table names what stands in the way of each; such a variant scores 0.1"));
+            user_error("plan.no_region",
+                       fmt::format("{} has no region that a pass could legally replace", place(i)))
+                .with_hint(
+                    "the region table names what stands in the way of each; such a variant scores 0.1"));
       }
     }
   }
@@ -200,7 +204,8 @@ class Planner {
 
   std::vector<double> times_of(const Realised& realised) const {
     std::vector<double> times;
-    for (const std::vector<CallCost>& calls : realised.calls) times.push_back(compiled_time_us(calls, profile_));
+    for (const std::vector<CallCost>& calls : realised.calls)
+      times.push_back(compiled_time_us(calls, profile_));
     return by_variant(times);
   }
 
@@ -213,8 +218,8 @@ class Planner {
 
   void ban(const PassDraft& draft, const Verdict& why) {
     banned_.insert(draft.pattern.key);
-    result_.findings.push_back(
-        note("plan.pass_refused", fmt::format("a pass for the {} is not usable: {}", draft.description, why.to_text())));
+    result_.findings.push_back(note("plan.pass_refused", fmt::format("a pass for the {} is not usable: {}",
+                                                                     draft.description, why.to_text())));
     for (const ClassPlan& cls : classes_) {
       for (const Option& option : cls.options) {
         if (option.draft.pattern.key == draft.pattern.key) result_.regions[option.row].verdict &= why;
@@ -222,10 +227,11 @@ class Planner {
     }
   }
 
-  // One pass, or as few as it takes: the option that covers most graphs not yet covered, then by the floor's order,
-  // then by predicted time.
+  // One pass, or as few as it takes: the option that covers most graphs not yet covered, then by the floor's
+  // order, then by predicted time.
   std::optional<Realised> plan_floor() {
-    // A sample without a floor scores 0.1, so that more is tried here than for the upside; every attempt rules one out.
+    // A sample without a floor scores 0.1, so that more is tried here than for the upside; every attempt
+    // rules one out.
     for (size_t attempt = 0; attempt < 8 * options_.attempts; ++attempt) {
       std::vector<const Option*> chosen;
       std::set<size_t> open;
@@ -277,14 +283,16 @@ class Planner {
       std::optional<Realised> realised = try_state(chosen, state);
       // The last attempt does without what is refused instead of choosing anew.
       while (!realised && attempt + 1 == options_.attempts && !chosen.empty()) {
-        std::erase_if(chosen, [&](const Option* option) { return banned_.count(option->draft.pattern.key) > 0; });
+        std::erase_if(chosen,
+                      [&](const Option* option) { return banned_.count(option->draft.pattern.key) > 0; });
         if (!chosen.empty()) realised = try_state(chosen, state);
       }
       if (!realised) continue;
       const std::vector<double> times = times_of(*realised);
       state.gmean_speedup = gmean_speedup(times);
       // A graph that the upside leaves without a match, or a worse prediction: the floor stands.
-      const bool all_matched = std::all_of(realised->matches.begin(), realised->matches.end(), [](size_t n) { return n > 0; });
+      const bool all_matched =
+          std::all_of(realised->matches.begin(), realised->matches.end(), [](size_t n) { return n > 0; });
       if (floor && (state.gmean_speedup < result_.floor.gmean_speedup || !all_matched)) break;
       accept_upside(chosen, *realised, std::move(state));
       return;
@@ -333,7 +341,8 @@ class Planner {
     return costs;
   }
 
-  // Drafts of the options, equal patterns once, largest first; realised, or the pass that is not usable banned.
+  // Drafts of the options, equal patterns once, largest first; realised, or the pass that is not usable
+  // banned.
   std::optional<Realised> try_state(const std::vector<const Option*>& chosen, PlanState& state) {
     std::vector<const PassDraft*> drafts;
     std::set<std::string> keys;
@@ -361,7 +370,8 @@ class Planner {
     for (const auto& matched : realised.roots) roots.insert(matched.begin(), matched.end());
     for (const ClassPlan& cls : classes_) {
       for (const Option& option : cls.options) {
-        if (keys.count(option.draft.pattern.key) && roots.count({cls.graphs.instances.front(), option.region.root})) {
+        if (keys.count(option.draft.pattern.key) &&
+            roots.count({cls.graphs.instances.front(), option.region.root})) {
           result_.regions[option.row].*flag = true;
         }
       }
@@ -369,7 +379,8 @@ class Planner {
   }
 
   void count_matches(const Realised& realised, size_t VariantPrediction::*member) {
-    for (size_t i = 0; i < instances_.size(); ++i) result_.variants[instances_[i].variant].*member += realised.matches[i];
+    for (size_t i = 0; i < instances_.size(); ++i)
+      result_.variants[instances_[i].variant].*member += realised.matches[i];
   }
 
   // The same choice with perfect kernels: every legal region costs one launch and moves each byte once.
@@ -410,7 +421,8 @@ class Planner {
     result_.gmean_ceiling = gmean_speedup(sums);
   }
 
-  // Why a region of the ceiling is not one of the upside's: nothing (it is one), what refused it, or its price.
+  // Why a region of the ceiling is not one of the upside's: nothing (it is one), what refused it, or its
+  // price.
   void explain_block(const ClassPlan& cls, const RegionCandidate& ideal) {
     const size_t first = cls.graphs.instances.front();
     const Graph& graph = *instances_[first].graph;
@@ -421,7 +433,8 @@ class Planner {
       row.in_ceiling = true;
       if (row.in_upside) return;
       if (row.verdict.ok()) {
-        result_.blocked.push_back({"kernel_cost", fmt::format("the {} pays only with a better kernel", row.description), nodes});
+        result_.blocked.push_back(
+            {"kernel_cost", fmt::format("the {} pays only with a better kernel", row.description), nodes});
       }
       for (const Refusal& refusal : row.verdict.refusals()) result_.blocked.push_back(refusal);
       return;
@@ -433,15 +446,17 @@ class Planner {
 
   void finish() {
     if (!result_.exhaustive) {
-      result_.findings.push_back(note("plan.not_exhaustive", "not every set of regions was compared: the graph is too large"));
+      result_.findings.push_back(
+          note("plan.not_exhaustive", "not every set of regions was compared: the graph is too large"));
     }
     std::vector<const GraphFacts*> all;
     for (const Instance& instance : instances_) all.push_back(instance.facts.get());
     double eager = 0;
     for (const VariantPrediction& prediction : result_.variants) eager = std::max(eager, prediction.eager_us);
     result_.archetypes = recognise_archetypes(all, eager - profile_.harness_us);
-    std::stable_sort(result_.blocked.begin(), result_.blocked.end(),
-                     [](const Refusal& a, const Refusal& b) { return std::tie(a.code, a.nodes) < std::tie(b.code, b.nodes); });
+    std::stable_sort(result_.blocked.begin(), result_.blocked.end(), [](const Refusal& a, const Refusal& b) {
+      return std::tie(a.code, a.nodes) < std::tie(b.code, b.nodes);
+    });
     result_.blocked.erase(std::unique(result_.blocked.begin(), result_.blocked.end()), result_.blocked.end());
     result_.strategy = strategy_text(result_);
   }

@@ -24,18 +24,19 @@ struct CapturedVariant {
 
 struct PlanOptions {
   RegionLimits limits;
-  size_t width = 1024;        ///< partial solutions of the choice (choose.h)
-  size_t attempts = 16;       ///< choices made anew after a pass turned out not to be usable
-  bool products = true;       ///< false: convolutions, linear and attention stay in the library (the narrower try)
-  bool ceiling = true;        ///< also compute the legal ceiling
-  std::map<std::string, Refusal> refused;  ///< passes (PassSpec::key) that a pre-flight or an evaluation refused
+  size_t width = 1024;   ///< partial solutions of the choice (choose.h)
+  size_t attempts = 16;  ///< choices made anew after a pass turned out not to be usable
+  bool products = true;  ///< false: convolutions, linear and attention stay in the library (the narrower try)
+  bool ceiling = true;   ///< also compute the legal ceiling
+  std::map<std::string, Refusal>
+      refused;  ///< passes (PassSpec::key) that a pre-flight or an evaluation refused
 };
 
 /// Predicted times of one variant in microseconds, the harness's own share included on both sides.
 struct VariantPrediction {
   std::string name;
   double eager_us = 0;
-  double unchanged_us = 0;  ///< compiled with no pass applied
+  double unchanged_us = 0;                             ///< compiled with no pass applied
   double floor_us = 0, upside_us = 0, ceiling_us = 0;  ///< 0: there is no such state
   size_t floor_matches = 0, upside_matches = 0;
 };
@@ -55,11 +56,11 @@ struct RegionRow {
   std::vector<std::string> nodes, inputs;  ///< names in the first graph of the class
   std::string root;
   std::vector<std::string> operators;
-  Verdict verdict;             ///< over all graphs of the class
-  ScheduleEstimate estimate;   ///< in the first graph
-  double eager_host_us = 0;    ///< host time of the calls that go away, in the first graph
-  double call_host_us = 0;     ///< and of the call that comes
-  double gmean_us = 0;         ///< compiled time with this region alone, geometric mean over the class; 0 if refused
+  Verdict verdict;            ///< over all graphs of the class
+  ScheduleEstimate estimate;  ///< in the first graph
+  double eager_host_us = 0;   ///< host time of the calls that go away, in the first graph
+  double call_host_us = 0;    ///< and of the call that comes
+  double gmean_us = 0;  ///< compiled time with this region alone, geometric mean over the class; 0 if refused
   bool copies_view = false;
   bool in_floor = false, in_upside = false, in_ceiling = false;
 };
@@ -67,18 +68,18 @@ struct RegionRow {
 struct PlanResult {
   PlanState floor, upside;
   std::vector<VariantPrediction> variants;
-  double gmean_ceiling = 0;          ///< speedup of the best legal choice with perfect kernels
+  double gmean_ceiling = 0;  ///< speedup of the best legal choice with perfect kernels
   std::vector<RegionRow> regions;
-  std::vector<Refusal> blocked;      ///< what keeps the upside from the ceiling, a reason a region
+  std::vector<Refusal> blocked;            ///< what keeps the upside from the ceiling, a reason a region
   std::vector<ArchetypeMatch> archetypes;  ///< by priority
   std::vector<Diagnostic> findings;
-  std::string strategy;              ///< a paragraph for a person
-  bool exhaustive = true;            ///< every legal set of regions was considered
+  std::string strategy;    ///< a paragraph for a person
+  bool exhaustive = true;  ///< every legal set of regions was considered
   size_t graph_classes = 0;
 };
 
-/// Plans one sample: regions, floor, upside, ceiling. Graphs must have metadata on their nodes. Without any legal
-/// region the states are empty and a finding `plan.no_region` names each graph. Does not fail.
+/// Plans one sample: regions, floor, upside, ceiling. Graphs must have metadata on their nodes. Without any
+/// legal region the states are empty and a finding `plan.no_region` names each graph. Does not fail.
 PlanResult plan_sample(const std::vector<CapturedVariant>& variants, const Profile& profile,
                        const ScheduleOracle& oracle, const PlanOptions& options = {});
 

@@ -26,8 +26,8 @@ std::vector<std::string> names_of(const PlanState& state) {
   return names;
 }
 
-// What every plan must keep: each pass applies to the graphs it was planned on, each graph is matched, every code that
-// is reported is in the closed list.
+// What every plan must keep: each pass applies to the graphs it was planned on, each graph is matched, every
+// code that is reported is in the closed list.
 void expect_sound(const PlanResult& plan, const std::vector<CapturedVariant>& variants) {
   for (const PlanState* state : {&plan.floor, &plan.upside}) {
     for (const CapturedVariant& variant : variants) {
@@ -51,7 +51,8 @@ void expect_sound(const PlanResult& plan, const std::vector<CapturedVariant>& va
         EXPECT_EQ(entry.bindings.size(), spec.pattern.placeholders().size()) << spec.name;
         size_t tensors = 0;
         for (const Binding& binding : entry.bindings) tensors += binding.is_tensor;
-        if (spec.kind == Region::Kind::kKernel) EXPECT_EQ(entry.program.inputs().size(), tensors) << spec.name;
+        if (spec.kind == Region::Kind::kKernel)
+          EXPECT_EQ(entry.program.inputs().size(), tensors) << spec.name;
       }
     }
   }
@@ -124,7 +125,8 @@ std::string view_text(int rows) {
 
 TEST(Plan, OnePassServesAllSizes) {
   std::vector<CapturedVariant> variants;
-  for (int rows : {8, 16, 32}) variants.push_back(variant_of("float16/" + std::to_string(rows), view_text(rows)));
+  for (int rows : {8, 16, 32})
+    variants.push_back(variant_of("float16/" + std::to_string(rows), view_text(rows)));
   const PlanResult plan = plan_sample(variants, h200(), perfect_generator);
   expect_sound(plan, variants);
   ASSERT_EQ(names_of(plan.upside), std::vector<std::string>{"FuseAddGelu"});
@@ -139,9 +141,12 @@ TEST(Plan, OnePassServesAllSizes) {
 TEST(Plan, LiteralsWithAMeaningGetAPassEach) {
   std::vector<CapturedVariant> variants;
   for (const char* factor : {"2.0", "3.0"}) {
-    variants.push_back(variant_of(std::string("float16/") + factor, "%x : f16[8,64]{64,1}@0 = placeholder\n"
-                                  "%m = call_function operator.mul(%x, " + std::string(factor) + ")\n"
-                                  "%g = call_function torch.nn.functional.gelu(%m)\noutput ((%g,))\n"));
+    variants.push_back(variant_of(std::string("float16/") + factor,
+                                  "%x : f16[8,64]{64,1}@0 = placeholder\n"
+                                  "%m = call_function operator.mul(%x, " +
+                                      std::string(factor) +
+                                      ")\n"
+                                      "%g = call_function torch.nn.functional.gelu(%m)\noutput ((%g,))\n"));
   }
   const PlanResult plan = plan_sample(variants, h200(), perfect_generator);
   expect_sound(plan, variants);
@@ -168,8 +173,8 @@ output ((%b, %d))
 }
 
 TEST(Plan, APassThatMatchesWhereItCannotRunIsReplaced) {
-  // The generator can do sigmoid on [8,64] only; alone its pattern would match the [4,4] one as well. With its reader in
-  // the pattern only the meant place is left.
+  // The generator can do sigmoid on [8,64] only; alone its pattern would match the [4,4] one as well. With
+  // its reader in the pattern only the meant place is left.
   const std::vector<CapturedVariant> variants = one(R"(%x : f16[8,64]{64,1}@0 = placeholder
 %y : f16[4,4]{4,1}@1 = placeholder
 %a = call_function torch.sigmoid(%x)
@@ -192,7 +197,8 @@ output ((%b, %d))
 }
 
 TEST(Plan, WithoutAttemptsLeftItDropsWhatIsRefused) {
-  // Both sigmoids have the same pattern, one of them has no kernel: without context to add, only the gelu is left.
+  // Both sigmoids have the same pattern, one of them has no kernel: without context to add, only the gelu is
+  // left.
   const std::vector<CapturedVariant> variants = one(R"(%x : f16[8,64]{64,1}@0 = placeholder
 %y : f16[4,4]{4,1}@1 = placeholder
 %a = call_function torch.sigmoid(%x)
@@ -220,8 +226,10 @@ TEST(Plan, ProductsCanBeLeftToTheLibrary) {
 %g = call_function torch.nn.functional.gelu(%l)
 output ((%g,))
 )");
-  EXPECT_EQ(names_of(plan_sample(variants, h200(), perfect_generator).upside), std::vector<std::string>{"FuseLinearGelu"});
-  EXPECT_EQ(names_of(plan_sample(variants, h200(), perfect_generator).floor), std::vector<std::string>{"FuseGelu"});
+  EXPECT_EQ(names_of(plan_sample(variants, h200(), perfect_generator).upside),
+            std::vector<std::string>{"FuseLinearGelu"});
+  EXPECT_EQ(names_of(plan_sample(variants, h200(), perfect_generator).floor),
+            std::vector<std::string>{"FuseGelu"});
   PlanOptions options;
   options.products = false;
   const PlanResult plan = plan_sample(variants, h200(), perfect_generator, options);
@@ -234,8 +242,9 @@ TEST(Plan, EveryGraphOfAVariantIsMatched) {
   CapturedVariant& variant = variants.emplace_back();
   variant.name = "float16/0";
   variant.graphs.push_back(graph_of(kNormTail));
-  variant.graphs.push_back(graph_of("%x : f16[8,64]{64,1}@0 = placeholder\n"
-                                    "%g = call_function torch.nn.functional.gelu(%x)\noutput ((%g,))\n"));
+  variant.graphs.push_back(
+      graph_of("%x : f16[8,64]{64,1}@0 = placeholder\n"
+               "%g = call_function torch.nn.functional.gelu(%x)\noutput ((%g,))\n"));
   const PlanResult plan = plan_sample(variants, h200(), perfect_generator);
   expect_sound(plan, variants);
   EXPECT_EQ(plan.floor.passes.size(), 2u);
@@ -243,14 +252,16 @@ TEST(Plan, EveryGraphOfAVariantIsMatched) {
 
 TEST(Plan, RegionTable) {
   const PlanResult plan = plan_sample(one(kNormTail), h200(), perfect_generator);
-  EXPECT_EQ(region_table_text(plan),
-            "F.. zero-launch no-op drop | none | 0 kernels, 0 bytes | host 3.9 -> 1.0 us\n"
-            "... kernel      cone of drop | perfect | 1 kernel, 2048 bytes | host 3.9 -> 10.1 us | copies a view\n"
-            "... kernel      cone of add | perfect | 1 kernel, 3072 bytes | host 14.9 -> 10.4 us\n"
-            "... kernel      cone of add without drop | perfect | 1 kernel, 3072 bytes | host 11.0 -> 10.4 us\n"
-            ".UC kernel      cone of norm | perfect | 1 kernel, 3328 bytes | host 32.4 -> 11.1 us\n"
-            "... kernel      cone of norm without drop | perfect | 1 kernel, 3328 bytes | host 28.5 -> 11.1 us\n"
-            "... kernel      cone of norm without drop, add | perfect | 1 kernel, 2304 bytes | host 17.5 -> 10.8 us\n");
+  EXPECT_EQ(
+      region_table_text(plan),
+      "F.. zero-launch no-op drop | none | 0 kernels, 0 bytes | host 3.9 -> 1.0 us\n"
+      "... kernel      cone of drop | perfect | 1 kernel, 2048 bytes | host 3.9 -> 10.1 us | copies a view\n"
+      "... kernel      cone of add | perfect | 1 kernel, 3072 bytes | host 14.9 -> 10.4 us\n"
+      "... kernel      cone of add without drop | perfect | 1 kernel, 3072 bytes | host 11.0 -> 10.4 us\n"
+      ".UC kernel      cone of norm | perfect | 1 kernel, 3328 bytes | host 32.4 -> 11.1 us\n"
+      "... kernel      cone of norm without drop | perfect | 1 kernel, 3328 bytes | host 28.5 -> 11.1 us\n"
+      "... kernel      cone of norm without drop, add | perfect | 1 kernel, 2304 bytes | host 17.5 -> 10.8 "
+      "us\n");
 }
 
 TEST(Plan, JsonSaysWhatTheTextSays) {

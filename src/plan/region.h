@@ -14,7 +14,8 @@ namespace passnet {
 struct Region {
   enum class Kind : uint8_t {
     kKernel,     // the wrapper computes the value with generated kernels
-    kZeroLaunch  // the wrapper returns one of its arguments: eval dropout, no-op contiguous/to/expand, tuple getitem
+    kZeroLaunch  // the wrapper returns one of its arguments: eval dropout, no-op contiguous/to/expand, tuple
+                 // getitem
   };
   Kind kind = Kind::kKernel;
   std::vector<NodeId> nodes;   // graph order; the last one is not necessarily the root
@@ -25,13 +26,13 @@ struct Region {
 // One tensor or literal that a placeholder of a pass receives.
 struct Binding {
   bool is_tensor = true;
-  TensorMeta tensor;   // shape, dtype, expected strides
+  TensorMeta tensor;  // shape, dtype, expected strides
   bool stride_known = true;
   Value literal;
 };
 
-// One situation a pass is compiled for: what its placeholders bind in one match on one variant. Entries of one pass
-// differ in shapes, dtypes, strides or bound literals.
+// One situation a pass is compiled for: what its placeholders bind in one match on one variant. Entries of
+// one pass differ in shapes, dtypes, strides or bound literals.
 struct PassEntry {
   std::vector<Binding> bindings;  // by placeholder, in pattern order
   Program program;                // kKernel: inputs are the tensor placeholders in order
@@ -40,18 +41,19 @@ struct PassEntry {
 
 // A pass as it will be written: one file, one route of the shared dispatcher.
 struct PassSpec {
-  std::string name;     // file stem, CamelCase, unique: "FuseAddLayerNorm"
-  std::string route;    // snake_case: "add_layer_norm"
-  std::string key;      // names the pattern for PlanOptions::refused
+  std::string name;   // file stem, CamelCase, unique: "FuseAddLayerNorm"
+  std::string route;  // snake_case: "add_layer_norm"
+  std::string key;    // names the pattern for PlanOptions::refused
   Region::Kind kind = Region::Kind::kKernel;
-  Graph pattern;        // placeholders, compute nodes, output; exactly the written forms of the captured graph
-  int returns = 0;      // kZeroLaunch: index of the placeholder that is returned (or whose item is: item)
-  int item = -1;        // kZeroLaunch tuple getitem: which item
-  bool tuple_output = false;      // the root's value is a tuple of tensors
+  Graph pattern;    // placeholders, compute nodes, output; exactly the written forms of the captured graph
+  int returns = 0;  // kZeroLaunch: index of the placeholder that is returned (or whose item is: item)
+  int item = -1;    // kZeroLaunch tuple getitem: which item
+  bool tuple_output = false;  // the root's value is a tuple of tensors
   std::vector<PassEntry> entries;
 };
 
-// What the generator says of a program before anything is chosen: whether it can be scheduled, and what a launch moves.
+// What the generator says of a program before anything is chosen: whether it can be scheduled, and what a
+// launch moves.
 struct ScheduleEstimate {
   Verdict verdict;       // refusals name the arrays that have no schedule
   std::string schedule;  // "flat", "tile2d", "row", "segments", ...

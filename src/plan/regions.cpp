@@ -30,8 +30,8 @@ bool fusible(const GraphFacts& facts, NodeId id, bool ideal) {
   return node.wall.code.empty() || (ideal && !node.hard_wall);
 }
 
-// A getitem on a tuple from outside cannot be in a kernel: tuples are no arguments of kernels. On a tuple inside it can.
-// Everything else is decided node by node.
+// A getitem on a tuple from outside cannot be in a kernel: tuples are no arguments of kernels. On a tuple
+// inside it can. Everything else is decided node by node.
 Nodes cone_of(const GraphFacts& facts, NodeId root, const RegionLimits& limits, bool ideal, bool& cut) {
   Nodes cone{root};  // descending
   std::priority_queue<NodeId> pending;
@@ -86,9 +86,10 @@ std::string description_of(const GraphFacts& facts, const Nodes& cone, const Nod
   return text + fmt::format(" without {}", fmt::join(names_of(facts, removed), ", "));
 }
 
-// Whole cone first, then truncated at one node (larger first), then whatever taking away one more node without
-// inputs inside gives, until `limit`.
-std::vector<Nodes> truncations(const GraphFacts& facts, const Nodes& cone, NodeId root, size_t limit, bool& capped) {
+// Whole cone first, then truncated at one node (larger first), then whatever taking away one more node
+// without inputs inside gives, until `limit`.
+std::vector<Nodes> truncations(const GraphFacts& facts, const Nodes& cone, NodeId root, size_t limit,
+                               bool& capped) {
   std::vector<Nodes> out{cone};
   std::set<Nodes> seen{cone};
   std::vector<Nodes> singles;
@@ -97,7 +98,8 @@ std::vector<Nodes> truncations(const GraphFacts& facts, const Nodes& cone, NodeI
     Nodes kept = without_ancestors(facts, cone, id);
     if (seen.insert(kept).second) singles.push_back(std::move(kept));
   }
-  std::stable_sort(singles.begin(), singles.end(), [](const Nodes& a, const Nodes& b) { return a.size() > b.size(); });
+  std::stable_sort(singles.begin(), singles.end(),
+                   [](const Nodes& a, const Nodes& b) { return a.size() > b.size(); });
   for (Nodes& single : singles) {
     if (out.size() >= limit) return capped = true, out;
     out.push_back(std::move(single));
@@ -110,7 +112,8 @@ std::vector<Nodes> truncations(const GraphFacts& facts, const Nodes& cone, NodeI
                                      [&](NodeId input) { return contains(current, input); });
       if (!leaf) continue;
       Nodes kept;
-      std::copy_if(current.begin(), current.end(), std::back_inserter(kept), [&](NodeId n) { return n != id; });
+      std::copy_if(current.begin(), current.end(), std::back_inserter(kept),
+                   [&](NodeId n) { return n != id; });
       if (!seen.insert(kept).second) continue;
       if (out.size() >= limit) return capped = true, out;
       out.push_back(std::move(kept));
@@ -119,8 +122,9 @@ std::vector<Nodes> truncations(const GraphFacts& facts, const Nodes& cone, NodeI
   return out;
 }
 
-// Whether nobody can tell that the region's write to `storage` did not happen: the memory was made by a call of this
-// graph, and every outside value in it is read for the last time before the write (by the region itself, or earlier).
+// Whether nobody can tell that the region's write to `storage` did not happen: the memory was made by a call
+// of this graph, and every outside value in it is read for the last time before the write (by the region
+// itself, or earlier).
 bool write_is_unseen(const GraphFacts& facts, const Region& region, StorageId storage) {
   NodeId writer = kNoNode;
   for (NodeId id : region.nodes) {
@@ -142,8 +146,9 @@ bool write_is_unseen(const GraphFacts& facts, const Region& region, StorageId st
   return true;
 }
 
-// Functional lowering gives every value once: a node that reads a value written in place after it was made would see
-// the old elements. Such a reader must read the in-place call's result instead, or the region is refused.
+// Functional lowering gives every value once: a node that reads a value written in place after it was made
+// would see the old elements. Such a reader must read the in-place call's result instead, or the region is
+// refused.
 void refuse_stale_reads(const GraphFacts& facts, const Nodes& nodes, Verdict& verdict) {
   const Graph& graph = facts.graph();
   for (NodeId writer : nodes) {
@@ -185,7 +190,8 @@ Verdict judge(const GraphFacts& facts, const Region& region, bool& copies_view) 
     for (NodeId id : region.nodes) {
       if (!graph.node(id).writes.empty()) writers.push_back(id);
     }
-    verdict.refuse("visible_write", "writes memory that others can see, which the call would have to write as well",
+    verdict.refuse("visible_write",
+                   "writes memory that others can see, which the call would have to write as well",
                    names_of(facts, writers));
     break;
   }
@@ -266,14 +272,16 @@ std::vector<NodeId> region_inputs(const GraphFacts& facts, const std::vector<Nod
 
 RegionTable enumerate_regions(const GraphFacts& facts, const RegionLimits& limits, bool ideal) {
   RegionTable table;
-  const size_t per_root = facts.compute_nodes() <= limits.small_graph ? limits.per_root : limits.per_root_large;
+  const size_t per_root =
+      facts.compute_nodes() <= limits.small_graph ? limits.per_root : limits.per_root_large;
   for (size_t i = 0; i < facts.size(); ++i) {
     const NodeId root = static_cast<NodeId>(i);
     const NodeFacts& node = facts[root];
     if (!node.compute) continue;
     if (!node.wall.code.empty()) table.walls.push_back(node.wall);
     if (node.dead) {
-      table.walls.push_back({"dead", "nobody reads the value, so that nothing can end here", {facts.graph().node(root).name}});
+      table.walls.push_back(
+          {"dead", "nobody reads the value, so that nothing can end here", {facts.graph().node(root).name}});
       continue;
     }
     if (table.candidates.size() >= limits.total) {

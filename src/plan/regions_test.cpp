@@ -184,7 +184,8 @@ TEST(Structure, SizesThatDifferBecomePlaceholders) {
   region.nodes = {2, 3, 4};
   region.root = 4;
   region.inputs = {0, 1};
-  const Pattern first = slice_pattern(a, region, classes[0].holes), second = slice_pattern(b, region, classes[0].holes);
+  const Pattern first = slice_pattern(a, region, classes[0].holes),
+                second = slice_pattern(b, region, classes[0].holes);
   EXPECT_EQ(first.key, second.key);
   EXPECT_EQ(first.key,
             "placeholder\nplaceholder\nplaceholder\n"
@@ -200,8 +201,8 @@ TEST(Structure, WhatTheMeaningDependsOnStaysLiteral) {
     std::vector<Graph> graphs;
     std::vector<Instance> instances;
     for (std::string_view call : {call_a, call_b}) {
-      graphs.push_back(graph_of("%x : f32[8,64]{64,1}@0 = placeholder\n%y = call_function " + std::string(call) +
-                                "\noutput ((%y,))\n"));
+      graphs.push_back(graph_of("%x : f32[8,64]{64,1}@0 = placeholder\n%y = call_function " +
+                                std::string(call) + "\noutput ((%y,))\n"));
     }
     for (const Graph& graph : graphs) {
       Instance& instance = instances.emplace_back();

@@ -10,26 +10,24 @@ namespace passnet {
 
 namespace {
 
-// Whether an integer among this call's arguments only says how large something is, so that a kernel compiled for each
-// value serves them all. Subscripts choose a value, and other classes' integers say what is computed (dims, exponents):
-// these stay literal, one pass a value.
+// Whether an integer among this call's arguments only says how large something is, so that a kernel compiled
+// for each value serves them all. Subscripts choose a value, and other classes' integers say what is computed
+// (dims, exponents): these stay literal, one pass a value.
 bool has_sizes(const NodeFacts& node) {
   if (!node.call || node.call->node->target == "operator.getitem") return false;
   switch (node.call->row->cls) {
     case OpClass::kView:
     case OpClass::kFactory:
     case OpClass::kStencil:
-    case OpClass::kCopy:
-      return true;
-    default:
-      return false;
+    case OpClass::kCopy: return true;
+    default: return false;
   }
 }
 
 using LiteralFn = std::function<void(const LiteralPath&, const Value&)>;
 
-// Literals that a pattern placeholder can stand for: arguments, and items of (nested) lists and tuples. torch's
-// matcher does not look into slices and dictionaries.
+// Literals that a pattern placeholder can stand for: arguments, and items of (nested) lists and tuples.
+// torch's matcher does not look into slices and dictionaries.
 void visit(const Value& value, LiteralPath& path, const LiteralFn& fn) {
   if (value.is_sequence()) {
     for (size_t i = 0; i < value.items().size(); ++i) {
@@ -101,11 +99,14 @@ std::vector<GraphClass> classify(const std::vector<Instance>& instances) {
     for (const auto& node : first.graph->nodes()) {
       if (!has_sizes((*first.facts)[node->id])) continue;
       std::map<LiteralPath, Value> values;
-      for_each_literal(*node, [&](const LiteralPath& path, const Value& value) { values.emplace(path, value); });
+      for_each_literal(*node,
+                       [&](const LiteralPath& path, const Value& value) { values.emplace(path, value); });
       for (size_t i : cls.instances) {
-        for_each_literal(instances[i].graph->node(node->id), [&](const LiteralPath& path, const Value& value) {
-          if (value.kind() == Value::Kind::kInt && !(values.at(path) == value)) cls.holes.insert(path);
-        });
+        for_each_literal(instances[i].graph->node(node->id),
+                         [&](const LiteralPath& path, const Value& value) {
+                           if (value.kind() == Value::Kind::kInt && !(values.at(path) == value))
+                             cls.holes.insert(path);
+                         });
       }
     }
   }

@@ -20,8 +20,8 @@ struct Instance {
   std::unique_ptr<GraphFacts> facts;
 };
 
-/// A literal inside a node's arguments: positional argument `arg` (or keyword `key`), then indices of nested lists and
-/// tuples.
+/// A literal inside a node's arguments: positional argument `arg` (or keyword `key`), then indices of nested
+/// lists and tuples.
 struct LiteralPath {
   NodeId node = kNoNode;
   int arg = -1;
@@ -30,8 +30,8 @@ struct LiteralPath {
   auto operator<=>(const LiteralPath&) const = default;
 };
 
-/// Graphs that differ only in tensor metadata and in sizes: the same nodes, targets, edges and written arguments, up to
-/// integers that only say how large something is. A region of one is a region of all.
+/// Graphs that differ only in tensor metadata and in sizes: the same nodes, targets, edges and written
+/// arguments, up to integers that only say how large something is. A region of one is a region of all.
 struct GraphClass {
   std::vector<size_t> instances;
   /// Sizes that are not the same in all of them: they become placeholders of a pattern.
@@ -42,9 +42,9 @@ std::vector<GraphClass> classify(const std::vector<Instance>& instances);
 
 /// A pattern under construction: a slice of a captured graph.
 struct Pattern {
-  Graph graph;                       ///< placeholders (tensors first, then sizes), compute nodes, output
+  Graph graph;                        ///< placeholders (tensors first, then sizes), compute nodes, output
   std::vector<NodeId> tensor_inputs;  ///< outside nodes of the captured graph, one a tensor placeholder
-  std::string key;                   ///< equal for patterns that match the same things
+  std::string key;                    ///< equal for patterns that match the same things
 };
 
 /// `region.inputs` become placeholders in order; literals at `holes` inside the region become further ones.

@@ -7,7 +7,8 @@
 #include "ops/core.h"
 #include "plan/plan.h"
 
-// What the planner's tests share: graphs from text, with the metadata of calls worked out by the operator rows.
+// What the planner's tests share: graphs from text, with the metadata of calls worked out by the operator
+// rows.
 
 namespace passnet {
 
@@ -21,7 +22,8 @@ inline Graph graph_of(std::string_view text) {
     Node& node = graph->node(static_cast<NodeId>(i));
     const bool call = node.op == NodeOp::kCallFunction || node.op == NodeOp::kCallMethod;
     if (!call || node.meta.kind != Meta::Kind::kUnknown) continue;
-    if (Status status = infer(*graph, node); !status) ADD_FAILURE() << node.name << ": " << status.error().message;
+    if (Status status = infer(*graph, node); !status)
+      ADD_FAILURE() << node.name << ": " << status.error().message;
   }
   return std::move(*graph);
 }
