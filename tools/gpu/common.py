@@ -45,6 +45,18 @@ def all_variants(root):
         yield name, label, path
 
 
+def spread(variants):
+  """The first variant of every sample, then the second of every sample, ...: a run cut short has seen every kind."""
+  by_sample = {}
+  for v in variants:
+    by_sample.setdefault(v[0], []).append(v)
+  out = []
+  for rank in range(max(map(len, by_sample.values()), default=0)):
+    # Another dtype first in each sample, so that all are seen early.
+    out += [v[(rank + i) % len(v)] for i, v in enumerate(by_sample.values()) if rank < len(v)]
+  return out
+
+
 def cheap_inputs(variant, model):
   """Tensors of the right shapes made on the device: for facts that do not depend on values."""
   out = []

@@ -108,17 +108,12 @@ def main():
   results = common.Results(args.output, schema="passnet.compilers/1", variants={}, left_out=[], failures=[])
   deadline = common.Deadline(args.seconds)
   jobs = []
-  # Round robin over the samples, so that a short run still sees every kind.
-  by_sample = {}
   for sample, label, path in common.all_variants(args.samples):
     if sum(common.capture._bytes(m) for m in samples.load_variant(path, label).metas) <= args.largest:
-      by_sample.setdefault(sample, []).append((sample, label, path))
+      jobs.append((sample, label, path))
     else:
       results.document["left_out"].append(f"{sample}/{label}")
-  rank = 0
-  while any(len(v) > rank for v in by_sample.values()):
-    jobs += [v[(rank + i) % len(v)] for i, v in enumerate(by_sample.values()) if len(v) > rank]
-    rank += 1
+  jobs = common.spread(jobs)
   names = ["eager", "nope"] + (list(OPTIONS) if torch.cuda.is_available() or os.environ.get("PASSNET_INDUCTOR_ON_CPU") else [])
   for start in range(0, len(jobs), 2 * args.jobs):
     if deadline.over():

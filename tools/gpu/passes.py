@@ -51,7 +51,9 @@ class Case:
 
   def __init__(self, sample_dir, path, label):
     self.variant = samples.load_variant(path, label)
-    self.backend = pass_manager.PassBackend(pass_loader.load(os.path.join(sample_dir, "pass_dir")), poisoned=True)
+    pass_dir = os.path.abspath(os.path.join(sample_dir, "pass_dir"))
+    with pass_loader.imported_as_pass_dir(pass_dir):
+      self.backend = pass_manager.PassBackend(pass_loader.load(pass_dir), poisoned=True)
     torch._dynamo.reset()
     build = lambda: samples.build_model(self.variant, common.device())
     self.eager = build()
@@ -119,15 +121,19 @@ def main():
   parser.add_argument("--seconds", type=float, default=300)
   parser.add_argument("--only", default="")
   parser.add_argument("--trials", type=int, default=60)
+  parser.add_argument("--largest", type=int, default=1 << 30, help="bytes of inputs beyond which a variant is left out")
+  parser.add_argument("--shard", default="0/1", help="I/N: every N-th variant, for several processes at once; not for timing")
+  parser.add_argument("--no-time", action="store_true", help="correctness only")
   args = parser.parse_args()
 
   results = common.Results(args.output, schema="passnet.passes/1", variants={}, left_out=[])
   deadline = common.Deadline(args.seconds)
   done = results.document["variants"]
-  todo = [v for v in common.all_variants(args.samples) if args.only in v[0]]
+  shard, shards = (int(x) for x in args.shard.split("/"))
+  todo = common.spread([v for v in common.all_variants(args.samples) if args.only in v[0]])[shard::shards]
   for sample, label, path in todo:
     name = f"{sample}/{label}"
-    if deadline.over():
+    if deadline.over() or sum(common.capture._bytes(m) for m in samples.load_variant(path, label).metas) > args.largest:
       results.document["left_out"].append(name)
       continue
     entry = done[name] = {}
@@ -140,7 +146,8 @@ def main():
             entry[f"{family}_{'poisoned' if poisoned else 'plain'}"] = case.check(family, poisoned)
         entry["matches"] = sum(len(p["matches"]) for r in case.backend.records for p in r["passes"])
         entry["violations"] = list(poison.violations)
-        entry.update(measure(case, args.trials))
+        if not args.no_time:
+          entry.update(measure(case, args.trials))
       entry["status"] = "correct" if all(v["outside"] == 0 for v in entry.values() if isinstance(v, dict)) else "wrong"
     except Exception as e:  # noqa: BLE001 - one variant that fails is one line of the table
       entry["status"], entry["error"] = "crash", f"{type(e).__name__}: {str(e)[:400]}"
@@ -156,8 +163,9 @@ def main():
     if "passnet_us" in entry:
       print(f"{name:60s} {entry['status']:8s} eager {entry['eager_us']:9.1f}  nope {entry['eager_us'] / entry['nope_us']:.2f}  "
             f"passnet {entry['eager_us'] / entry['passnet_us']:.2f}  grid {entry['eager_us'] / entry['passnet_grid_us']:.2f}", flush=True)
-    else:
-      print(f"{name:60s} {entry['status']:8s} {entry.get('error', '')[:150]}", flush=True)
+    elif entry["status"] != "correct":
+      why = entry.get("error") or next((str(v) for v in entry.values() if isinstance(v, dict) and v["outside"]), "")
+      print(f"{name:60s} {entry['status']:8s} {why[:220]}", flush=True)
   results.save(force=True)
   timed_ones = [v for v in done.values() if "passnet_us" in v]
   for column in ("nope", "passnet", "passnet_grid"):

@@ -1,0 +1,93 @@
+#include "plan/product_gate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace passnet {
+
+namespace {
+
+constexpr double kOrderBound = 5e-6;     // half of the absolute tolerance at t = -5
+constexpr double kInputDeviation = 0.5;  // of the live inputs on which products are judged
+
+bool is_product(const GraphFacts& facts, NodeId id) {
+  return facts[id].call && facts[id].call->row->cls == OpClass::kProduct;
+}
+
+// Moves elements or renames them: no rounding.
+bool is_exact(const GraphFacts& facts, NodeId id) {
+  if (!facts[id].call) return facts.graph().node(id).op == NodeOp::kOutput;
+  const OpClass cls = facts[id].call->row->cls;
+  return cls == OpClass::kView || cls == OpClass::kCopy || cls == OpClass::kTuple;
+}
+
+bool is_convolution(const Call& call) { return call.row->name.find("conv") != std::string_view::npos; }
+
+// One input channel a group: the library runs these without the matrix units.
+bool is_depthwise(const Call& call) {
+  const TensorMeta* weight = call.tensor("weight");
+  return weight != nullptr && weight->dim() >= 3 && weight->shape[1] == 1 &&
+         call.row->name.find("transpose") == std::string_view::npos;
+}
+
+// Whether everything that the value goes through afterwards, to the end of the graph, is exact.
+bool only_moved_afterwards(const GraphFacts& facts, NodeId product) {
+  std::vector<NodeId> open = {product};
+  std::vector<bool> seen(facts.size(), false);
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    for (const NodeId user : facts[id].users) {
+      if (seen[static_cast<size_t>(user)]) continue;
+      seen[static_cast<size_t>(user)] = true;
+      if (!is_exact(facts, user)) return false;
+      open.push_back(user);
+    }
+  }
+  return true;
+}
+
+// Products summed for one element of the result.
+double terms(const NodeFacts& node, const TensorMeta& result) {
+  return result.numel() > 0 ? node.cost.flops / (2.0 * static_cast<double>(result.numel())) : 0;
+}
+
+}  // namespace
+
+Verdict judge_products(const GraphFacts& facts, const Region& region) {
+  Verdict verdict;
+  for (const NodeId id : region.nodes) {
+    if (!is_product(facts, id)) continue;
+    const Node& node = facts.graph().node(id);
+    const Call& call = *facts[id].call;
+    if (call.row->name.find("attention") != std::string_view::npos) {
+      verdict.refuse("product.attention", fmt::format("{}: the library's attention rounds its weights in its own way", node.name), {node.name});
+      continue;
+    }
+    if (!node.meta.is_tensor()) continue;
+    const TensorMeta& result = node.meta.tensor;
+    if (result.dtype == DType::kFloat32) {
+      if (is_convolution(call) && !is_depthwise(call)) {
+        verdict.refuse("product.tf32", fmt::format("{}: the library's float32 convolution rounds its operands to tf32", node.name), {node.name});
+        continue;
+      }
+      const double error = std::ldexp(1.0, -24) * terms(facts[id], result) * kInputDeviation * kInputDeviation;
+      if (error >= kOrderBound) {
+        verdict.refuse("product.order",
+                       fmt::format("{}: {:.0f} terms a sum: another order of summation may differ by {:.1e}", node.name,
+                                   terms(facts[id], result), error),
+                       {node.name});
+      }
+    } else if (!only_moved_afterwards(facts, id)) {
+      verdict.refuse("product.rounding",
+                     fmt::format("{}: a 16-bit product may differ in its last place, and what follows rounds again", node.name),
+                     {node.name});
+    }
+  }
+  return verdict;
+}
+
+}  // namespace passnet

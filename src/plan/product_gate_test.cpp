@@ -1,0 +1,60 @@
+#include "plan/product_gate.h"
+
+#include <gtest/gtest.h>
+
+namespace passnet {
+namespace {
+
+// The verdict on a region of every compute node but those named in `outside`.
+Verdict judge(std::string_view text, std::vector<std::string_view> inside) {
+  Result<Graph> graph = read_graph(text);
+  EXPECT_TRUE(graph.ok());
+  const Profile profile = *builtin_profile("h200");
+  const GraphFacts facts(*graph, profile);
+  Region region;
+  for (const std::string_view name : inside) region.nodes.push_back(graph->find(name)->id);
+  region.root = region.nodes.back();
+  return judge_products(facts, region);
+}
+
+constexpr std::string_view kConvFp32 =
+    "%x : f32[2,8,4,4]@0 = placeholder\n%w : f32[8,8,1,1]@1 = placeholder\n"
+    "%c : f32[2,8,4,4]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\noutput ((%c,))\n";
+
+TEST(ProductGate, Float32ConvolutionsAreTf32InTheLibrary) {
+  EXPECT_TRUE(judge(kConvFp32, {"c"}).refused_for("product.tf32"));
+  EXPECT_TRUE(judge("%x : f32[2,8,4,4]@0 = placeholder\n%w : f32[8,1,3,3]@1 = placeholder\n"
+                    "%c : f32[2,8,4,4]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (1, 1), (1, 1), 8)\n"
+                    "output ((%c,))\n",
+                    {"c"})
+                  .ok());
+}
+
+std::string linear(int64_t k) {
+  const std::string n = std::to_string(k);
+  return "%x : f32[4," + n + "]@0 = placeholder\n%w : f32[16," + n + "]@1 = placeholder\n"
+         "%y : f32[4,16]@2 = call_function torch.nn.functional.linear(%x, %w, None)\noutput ((%y,))\n";
+}
+
+TEST(ProductGate, LongFloat32SumsMayDifferByTheirOrder) {
+  EXPECT_TRUE(judge(linear(256), {"y"}).ok());
+  EXPECT_TRUE(judge(linear(4096), {"y"}).refused_for("product.order"));
+}
+
+constexpr std::string_view kHalf =
+    "%a : f16[2,4,8]@0 = placeholder\n%b : f16[2,8,4]@1 = placeholder\n"
+    "%m : f16[2,4,4]@2 = call_function torch.matmul(%a, %b)\n%v : f16[2,16]@2 = call_method view(%m, 2, 16)\n";
+
+TEST(ProductGate, SixteenBitProductsMayOnlyBeMovedAfterwards) {
+  EXPECT_TRUE(judge(std::string(kHalf) + "output ((%v,))\n", {"m", "v"}).ok());
+  const std::string then_rounded = std::string(kHalf) + "%e : f16[2,16]@3 = call_function torch.tanh(%v)\noutput ((%e,))\n";
+  EXPECT_TRUE(judge(then_rounded, {"m", "v", "e"}).refused_for("product.rounding"));
+  EXPECT_TRUE(judge(then_rounded, {"m", "v"}).refused_for("product.rounding")) << "what follows outside rounds as well";
+}
+
+TEST(ProductGate, RegionsWithoutProductsPass) {
+  EXPECT_TRUE(judge("%x : f16[4]@0 = placeholder\n%y : f16[4]@1 = call_function torch.tanh(%x)\noutput ((%y,))\n", {"y"}).ok());
+}
+
+}  // namespace
+}  // namespace passnet
