@@ -220,8 +220,8 @@ output ((%a, %c, %g))
 }
 
 TEST(Plan, ProductsCanBeLeftToTheLibrary) {
-  const std::vector<CapturedVariant> variants = one(R"(%x : f16[8,64]{64,1}@0 = placeholder
-%w : f16[32,64]{64,1}@1 = placeholder
+  const std::vector<CapturedVariant> variants = one(R"(%x : f32[8,64]{64,1}@0 = placeholder
+%w : f32[32,64]{64,1}@1 = placeholder
 %l = call_function torch.nn.functional.linear(%x, %w, None)
 %g = call_function torch.nn.functional.gelu(%l)
 output ((%g,))
