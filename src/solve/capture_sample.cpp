@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -26,6 +28,15 @@ DType dtype_of(const Variant& variant, const std::vector<Graph>& graphs) {
 Result<Captured> capture_folder(FileSystem& files, const std::string& dir, const CaptureOptions& options) {
   if (files.is_file(join_path(dir, "weight_meta.py"))) return capture_variant(files, dir, options);
   const std::string path = join_path(dir, "model.py");
+  const auto folder = files.stat(dir);
+  if (!folder.ok()) {
+    Diagnostic error = folder.error();
+    if (error.code == "file.missing") {
+      error = user_error("sample.missing", "there is no such folder");
+      error.hint = "give a sample directory (it holds graph_list.txt) or a folder that holds a model.py";
+    }
+    return std::move(error).at(dir);
+  }
   if (!files.is_file(path)) {
     return user_error("sample.no_model", "there is neither a graph_list.txt nor a model.py in this folder")
         .at(dir)
@@ -34,6 +45,23 @@ Result<Captured> capture_folder(FileSystem& files, const std::string& dir, const
   PN_TRY(std::string text, files.read(path));
   PN_TRY(SourceBuffer source, SourceBuffer::checked(path, std::move(text)));
   return capture_model(std::move(source), nullptr, options);
+}
+
+std::optional<Diagnostic> unusable(const CapturedSample& sample) {
+  constexpr std::array<std::string_view, 6> kUnusable = {"sample.variant_missing",  "sample.variant_unreadable",
+                                                         "sample.no_model",         "sample.no_weight_meta",
+                                                         "capture.input_without_meta", "ops.bad_arguments"};
+  for (const Diagnostic& finding : sample.findings) {
+    if (finding.severity != Severity::kError) continue;
+    if (std::find(kUnusable.begin(), kUnusable.end(), finding.code) == kUnusable.end()) continue;
+    Diagnostic error = finding;
+    if (error.hint.empty() && error.code == "ops.bad_arguments") {
+      error.hint = "correct the shapes in weight_meta.py, or this line of the model";
+    }
+    if (error.hint.empty()) error.hint = "write a class for it, with name, shape and dtype";
+    return error;
+  }
+  return std::nullopt;
 }
 
 Result<CapturedSample> capture_sample(FileSystem& files, const std::string& root, const std::string& device, int jobs) {

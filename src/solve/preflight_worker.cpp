@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/strings.h"
 #include "codegen/pass_dir.h"
 #include "sample/sample.h"
 #include "solve/native_check.h"
@@ -44,23 +45,26 @@ Status write_pass_dir(FileSystem& files, const std::string& dir, const PassDirFi
   return ok_status();
 }
 
-// The text of each kernel function: what is equal between a state and its smaller self.
-std::set<std::string> kernel_texts(const PassDirFiles& files) {
-  std::set<std::string> texts;
+// Kernel functions by name: the decorator, the head and the indented lines below it.
+std::map<std::string, std::string> kernel_texts(const PassDirFiles& files) {
+  std::map<std::string, std::string> texts;
   const auto it = files.find("_shared_kernels.py");
   if (it == files.end()) return texts;
-  std::string_view text = it->second;
-  for (size_t at = text.find("@triton.jit"); at != std::string_view::npos;) {
-    const size_t next = text.find("@triton.jit", at + 1);
-    // A function ends where the next line begins at column 0 after its `def` line.
-    size_t end = text.find("\ndef ", at);
-    end = end == std::string_view::npos ? text.size() : text.find('\n', end + 1);
-    while (end != std::string_view::npos && end + 1 < text.size() && (text[end + 1] == ' ' || text[end + 1] == '\n' || text[end + 1] == ')')) {
-      end = text.find('\n', end + 1);
+  std::string name, text;
+  bool inside = false;
+  for (const std::string_view line : split_lines(it->second)) {
+    const bool top = !line.empty() && line[0] != ' ' && line[0] != ')';
+    if (top && !(inside && line.starts_with("def ") && name.empty())) {
+      if (inside && !name.empty()) texts[name] = text;
+      inside = line.starts_with("@triton.jit");
+      name.clear();
+      text.clear();
     }
-    texts.emplace(text.substr(at, (end == std::string_view::npos ? text.size() : end) - at));
-    at = next;
+    if (!inside) continue;
+    if (name.empty() && line.starts_with("def ")) name = line.substr(4, line.find('(') - 4);
+    text += std::string(line) + "\n";
   }
+  if (inside && !name.empty()) texts[name] = text;
   return texts;
 }
 
@@ -185,9 +189,10 @@ Result<WorkerPreflight::Trial> WorkerPreflight::prepare(const StateUnderTest& st
   if (shrunk) {
     PN_TRY(const GeneratedPassDir generated, generate_pass_dir(with_entries(*state.passes, std::move(special))));
     pass_dir = generated.files;
-    const std::set<std::string> mine = kernel_texts(state.generated->files);
-    for (const std::string& text : kernel_texts(pass_dir)) {
-      if (!mine.contains(text)) {
+    std::set<std::string> mine;
+    for (const auto& [name, text] : kernel_texts(state.generated->files)) mine.insert(text.substr(text.find('(')));
+    for (const auto& [name, text] : kernel_texts(pass_dir)) {
+      if (!mine.contains(text.substr(text.find('(')))) {
         trial.note += "; a kernel of the smaller size has another text than the one written";
         break;
       }
@@ -286,12 +291,25 @@ Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& tria
 
 Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::string& pass_dir, PreflightReport& report) {
   Json kernels = Json::array();
+  std::vector<std::string> keys;  // by element of `kernels`
+  Json results = Json::array();
+  const std::map<std::string, std::string> texts = kernel_texts(state.generated->files);
   std::map<std::string, size_t> seen;
   for (const KernelEntry& entry : state.generated->kernels) {
     const std::string signature = fmt::format("{}({})", entry.kernel, fmt::join(entry.pointer_dtypes, ","));
     if (seen[signature]++ >= options_.kernels_per_signature) continue;
     Json constants = Json::array();
     for (const auto& [name, value] : entry.constants) constants.push_back({name, value});
+    const auto text = texts.find(entry.kernel);
+    std::string key = fmt::format("{}\n{}\n{} {} {}", text == texts.end() ? entry.kernel : text->second, signature, dump_json(constants),
+                                  entry.num_warps, entry.num_stages);
+    if (const auto known = compiled_.find(key); known != compiled_.end()) {
+      Json again = known->second;
+      again["pass"] = entry.pass;
+      results.push_back(std::move(again));
+      continue;
+    }
+    keys.push_back(std::move(key));
     kernels.push_back({{"kernel", entry.kernel},
                        {"route", entry.route},
                        {"pass", entry.pass},
@@ -301,19 +319,9 @@ Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::
                        {"num_warps", entry.num_warps},
                        {"num_stages", entry.num_stages}});
   }
-  if (kernels.empty()) return ok_status();
-  if (options_.progress) options_.progress(fmt::format("  compiling {} kernels for sm_80, sm_86, sm_90", kernels.size()));
-  WorkerRequest request;
-  request.cmd = "compile";
-  request.deadline = std::chrono::seconds(240);
-  request.arguments = {{"pass_dir", pass_dir}, {"kernels", std::move(kernels)}, {"targets", {80, 86, 90}}};
-  auto reply = worker_.call(request);
-  if (!reply.ok()) {
-    report.findings.push_back(std::move(reply).error());
-    return ok_status();
-  }
-  report.details["compile"] = (*reply)["kernels"];
-  for (const Json& kernel : (*reply)["kernels"]) {
+  if (!kernels.empty()) PN_CHECK_OK(compile_fresh(std::move(kernels), keys, pass_dir, results, report));
+  report.details["compile"] = results;
+  for (const Json& kernel : results) {
     for (const auto& [target, found] : kernel["targets"].items()) {
       const std::string name = kernel.value("kernel", "");
       if (!found.value("ok", false)) {
@@ -325,6 +333,26 @@ Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::
         report.findings.push_back(note("preflight.spills", fmt::format("{} spills {} registers on {}", name, found.value("spills", 0), target)));
       }
     }
+  }
+  return ok_status();
+}
+
+Status WorkerPreflight::compile_fresh(Json kernels, const std::vector<std::string>& keys, const std::string& pass_dir, Json& results,
+                                      PreflightReport& report) {
+  if (options_.progress) options_.progress(fmt::format("  compiling {} kernels for sm_80, sm_86, sm_90", kernels.size()));
+  WorkerRequest request;
+  request.cmd = "compile";
+  request.deadline = std::chrono::seconds(240);
+  request.arguments = {{"pass_dir", pass_dir}, {"kernels", std::move(kernels)}, {"targets", {80, 86, 90}}};
+  auto reply = worker_.call(request);
+  if (!reply.ok()) {
+    report.findings.push_back(std::move(reply).error());
+    return ok_status();
+  }
+  const Json& answered = (*reply)["kernels"];
+  for (size_t i = 0; i < answered.size() && i < keys.size(); ++i) {
+    compiled_[keys[i]] = answered[i];
+    results.push_back(answered[i]);
   }
   return ok_status();
 }

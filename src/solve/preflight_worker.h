@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -38,9 +39,13 @@ class WorkerPreflight final : public Preflight {
   Status run_trial(const StateUnderTest& state, const Trial& trial, PreflightReport& report);
   Status compile_kernels(const StateUnderTest& state, const std::string& pass_dir, PreflightReport& report);
 
+  Status compile_fresh(Json kernels, const std::vector<std::string>& keys, const std::string& pass_dir, Json& results,
+                       PreflightReport& report);
+
   FileSystem& files_;
   Worker& worker_;
   PreflightOptions options_;
+  std::map<std::string, Json> compiled_;  // what the compiler said of an entry, by its text: states share kernels
 };
 
 }  // namespace passnet

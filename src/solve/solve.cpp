@@ -66,6 +66,7 @@ class Solver {
     const Duration start = context_.clock.monotonic();
     context_.progress("reading and capturing the sample");
     PN_TRY(sample_, capture_sample(context_.files, options_.sample, options_.device, options_.jobs));
+    if (auto reason = unusable(sample_)) return std::move(*reason);
     report_.sample = sample_.name;
     report_.findings = sample_.findings;
     PN_TRY(StateStore store, StateStore::open(context_.files, context_.clock,

@@ -80,6 +80,10 @@ struct CapturedSample {
 /// Captures every variant of a sample. The first variant that cannot be read or captured is the error; findings of
 /// the others are collected.
 Result<CapturedSample> capture_sample(FileSystem& files, const std::string& root, const std::string& device, int jobs);
+/// What makes a sample unusable for writing or judging passes, if anything does: a listed variant that is not there,
+/// inputs without shapes, a call whose arguments or shapes the operator refuses. The evaluation could not run such a
+/// variant either.
+std::optional<Diagnostic> unusable(const CapturedSample& sample);
 /// A folder with a model.py: with its metadata where there is some, else structure alone.
 Result<Captured> capture_folder(FileSystem& files, const std::string& dir, const CaptureOptions& options);
 
