@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
 
 import torch  # noqa: E402
 
-from passnet.worker import reference  # noqa: E402
+from passnet.worker import compare, reference  # noqa: E402
 
 
 def tensor(meta):
@@ -26,6 +26,10 @@ def tensor(meta):
   else:
     data = torch.randint(0, 2, meta["shape"], device="cuda").to(dtype)
   return data.as_strided(meta["shape"], meta["stride"])
+
+
+def literal(text):
+  return eval(text, {"torch": torch})  # written by our own generator
 
 
 def device_us(call, repeats):
@@ -61,6 +65,7 @@ def main():
   parser.add_argument("folder")
   parser.add_argument("--only", default="")
   parser.add_argument("--no-check", action="store_true")
+  parser.add_argument("--eager", action="store_true", help="run the pattern in eager beside it: times and differences at t = -5")
   options = parser.parse_args()
   sys.path.insert(0, options.folder)
   dispatch = importlib.import_module("pass_dir._shared_kernels").dispatch_wrapper
@@ -70,8 +75,9 @@ def main():
     if options.only not in case["route"]:
       continue
     torch.manual_seed(1)
-    tensors = [tensor(m) for m in case["inputs"]]
-    got = dispatch(*tensors, case["route"])
+    arguments = [literal(m["literal"]) if "literal" in m else tensor(m) for m in case["inputs"]]
+    tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+    got = dispatch(*arguments, case["route"])
     got = got if case["tuple"] else (got,)
     torch.cuda.synchronize()
     verdict = ""
@@ -82,11 +88,20 @@ def main():
         result = reference.compare_output(case["program"], k, cpu, value.cpu(), points=512)
         if not result["ok"]:
           verdict = "WRONG " + result["reason"]
+    beside = ""
+    if options.eager:
+      module = importlib.import_module("pass_dir." + case["pass"]).pattern
+      expected = module(*arguments)
+      expected = expected if isinstance(expected, (tuple, list)) else (expected,)
+      results = [compare.compare_tensors(e.cpu(), g.cpu()) for e, g in zip(expected, got)]
+      wrong = sum(r.get("outside", 1) for r in results)
+      eager = lambda: module(*arguments)  # noqa: E731
+      beside = f"eager {device_us(eager, 20):8.1f} us, host {host_us(eager):6.1f} us, {wrong} elements outside"
     moved = sum(t.numel() * t.element_size() for t in [*tensors, *got])
-    call = lambda: dispatch(*tensors, case["route"])  # noqa: E731
+    call = lambda: dispatch(*arguments, case["route"])  # noqa: E731
     device = device_us(call, 20)
     print(f"{case['route']:26s} {case['where'][:24]:24s} {moved / 1e6:9.1f} MB {device:9.1f} us {moved / device / 1e3:8.0f} GB/s "
-          f"host {host_us(call):6.1f} us {verdict}", flush=True)
+          f"host {host_us(call):6.1f} us {verdict} {beside}", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ constexpr int64_t kSerialLimit = 128;      // points folded in a loop by each la
 constexpr int64_t kPersistentLimit = 32768;  // elements of a row held at once
 constexpr int64_t kMultiprocessors = 132;  // of the machine the block sizes aim at
 constexpr size_t kMaxKernels = 8;
+constexpr double kScalarProducts = 1 << 25;  // multiply-adds of one product that may go without the matrix units
 
 int64_t product(const std::vector<int64_t>& v) {
   return std::accumulate(v.begin(), v.end(), int64_t{1}, std::multiplies<>());
@@ -76,6 +77,7 @@ class Planner {
     bool lanes = false;
     ArrayId dot = -1;                              // a sum of products over the whole space, and
     uint64_t dot_rows = 0, dot_columns = 0;        // the axes that only its left or right factor depends on
+    ArrayId refused = -1;    // a product too large to go without the matrix units
     ArrayId to_memory = -1;  // must be computed by an earlier kernel first
   };
 
@@ -83,6 +85,7 @@ class Planner {
   Choice classify(const Trial& trial) const;
   // Whether a reduction is a matrix product worth the matrix units; the axes of either factor alone.
   bool is_product(const Trial& trial, const ReduceRead& read, uint64_t* rows, uint64_t* columns) const;
+  bool is_sum_of_products(const Trial& trial, const ReduceRead& read) const;
   Result<KernelPlan> products(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   Result<KernelPlan> flat(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   // `sliced`: for values that are the same along the fastest axis, not for two directions of memory.
@@ -179,6 +182,9 @@ Status Planner::plan_group(const std::vector<Target>& targets, int depth) {
       PN_TRY(trial, try_space(context(), targets, finer));
     }
     Choice choice = classify(trial);
+    if (choice.refused >= 0) {
+      return refuse("dense_product", choice.refused, "a product of this size that is no plain matrix product stays in the library");
+    }
     if (choice.to_memory >= 0) {
       const Array& a = program_.array(choice.to_memory);
       Target t;
@@ -281,6 +287,13 @@ Planner::Choice Planner::classify(const Trial& t) const {
       c.to_memory = r.array;
       return c;
     }
+    if (r.size >= 32 && is_sum_of_products(t, r)) {
+      const double terms = static_cast<double>(product(program_.array(r.array).shape)) * static_cast<double>(r.size);
+      if (terms > kScalarProducts) {
+        c.refused = r.array;
+        return c;
+      }
+    }
     if ((r.deps & reduce_vars) != 0) {
       // Read inside another reduction at a position that moves with it.
       if (r.size <= 8 && !position) {
@@ -334,6 +347,18 @@ Planner::Choice Planner::classify(const Trial& t) const {
   return c;
 }
 
+// Two different tensors multiplied and summed up, each element of either used by many results.
+bool Planner::is_sum_of_products(const Trial& t, const ReduceRead& r) const {
+  const ValueNode& fold = t.graph->node(r.value);
+  if (fold.op != ReduceOp::kSum) return false;
+  const ValueNode& body = t.graph->node(fold.args[0]);
+  if (body.kind != ValueNode::Kind::kCall || body.fn != Fn::kMul || body.args[0] == body.args[1]) return false;
+  for (const ValueId f : body.args) {
+    if ((t.graph->deps(f) & IndexPool::bit(r.var)) == 0 || (t.graph->deps(f) & ~IndexPool::bit(r.var)) == r.deps) return false;
+  }
+  return true;
+}
+
 bool Planner::is_product(const Trial& t, const ReduceRead& r, uint64_t* rows, uint64_t* columns) const {
   const ValueNode& fold = t.graph->node(r.value);
   if (fold.op != ReduceOp::kSum || fold.type != DType::kFloat32 || r.size < 16) return false;
@@ -347,7 +372,10 @@ bool Planner::is_product(const Trial& t, const ReduceRead& r, uint64_t* rows, ui
     std::set<ValueId> below;
     reachable(*t.graph, body.args[k], below);
     for (const ValueId v : below) {
-      if (t.graph->node(v).kind == ValueNode::Kind::kReduce) return false;
+      const ValueNode& n = t.graph->node(v);
+      if (n.kind == ValueNode::Kind::kReduce) return false;
+      // Windows that overlap or leave the tensor are a convolution proper: measured far slower than the library.
+      if (n.kind == ValueNode::Kind::kLoad && !n.args.empty()) return false;
     }
   }
   // The position may be that of another reduction's element: then its own axes are not the space's.
@@ -588,6 +616,10 @@ Result<KernelPlan> Planner::products(const std::vector<Target>& targets, const C
   }
   plan.num_warps = bm * bn >= 16384 ? 8 : 4;
   plan.num_stages = 3;
+  // The library multiplies float32 convolutions in tf32, operands rounded to nearest, ties to even (measured for 1x1).
+  const Array& sum = program_.array(choice.dot);
+  plan.round_factors = sum.label.rfind("conv", 0) == 0 && sum.extents.size() >= 2 && sum.extents[0] >= 4 &&
+                       product(sum.extents) == sum.extents[0];
   count(plan);
   plan.flops += 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) *
                 static_cast<double>(product(program_.array(choice.dot).extents));
@@ -661,7 +693,16 @@ Result<KernelPlan> Planner::rows(const std::vector<Target>& targets, const Choic
     while (n_row_block > 8 && ceil_div(n_rows, n_row_block) < kMultiprocessors) n_row_block /= 2;
     if (block * n_row_block > 8192) block = std::max<int64_t>(32, 8192 / n_row_block);
   } else {
-    if (block > kPersistentLimit) block = 4096;
+    // What is read once need not be held.
+    bool once = true;
+    for (const StorePlan& st : plan.stores) once = once && plan.pool->deps(st.offset) == IndexPool::bit(y.id);
+    for (const ValueId v : seen) {
+      if (plan.graph->node(v).kind != ValueNode::Kind::kReduce) continue;
+      std::set<ValueId> below;
+      reachable(*plan.graph, plan.graph->node(v).args[0], below);
+      for (const ValueId b : below) once = once && plan.graph->node(b).kind != ValueNode::Kind::kReduce;
+    }
+    if (block > (once ? 4096 : kPersistentLimit)) block = once ? 2048 : 4096;
     n_row_block = std::min<int64_t>(std::max<int64_t>(1, 1024 / block), pow2_at_least(n_rows));
     while (n_row_block > 1 && ceil_div(n_rows, n_row_block) < 2 * kMultiprocessors) n_row_block /= 2;
   }

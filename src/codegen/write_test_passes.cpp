@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
       for (const TensorMeta& t : e.program.output_metas) {
         outputs.push_back({{"shape", t.shape}, {"dtype", name_of(t.dtype)}, {"stride", *t.stride}});
       }
-      cases.push_back({{"route", s.route}, {"where", e.where}, {"inputs", inputs}, {"outputs", outputs},
+      cases.push_back({{"route", s.route}, {"pass", s.name}, {"where", e.where}, {"inputs", inputs}, {"outputs", outputs},
                        {"tuple", s.tuple_output}, {"program", e.program.to_json()}});
     }
   }

@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
       }
       for (const TensorMeta& t : e.program.output_metas) outputs.push_back(meta_json(t));
       const ScheduleEstimate estimate = estimate_schedule(e.program);
-      cases.push_back({{"route", s.route}, {"where", e.where}, {"inputs", inputs}, {"outputs", outputs}, {"tuple", s.tuple_output},
+      cases.push_back({{"route", s.route}, {"pass", s.name}, {"where", e.where}, {"inputs", inputs}, {"outputs", outputs}, {"tuple", s.tuple_output},
                        {"schedule", estimate.schedule}, {"kernels", estimate.kernels}, {"program", e.program.to_json()}});
     }
   }
