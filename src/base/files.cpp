@@ -123,7 +123,7 @@ class RealFiles final : public FileSystem {
         return user_error("file.too_large",
                           fmt::format("cannot read {}: it is larger than {} bytes", path, limit))
             .at(path)
-            .with_hint("this is not the kind of file expected here");
+            .with_hint("check what this file is: sources and metadata are far smaller");
       }
     }
   }

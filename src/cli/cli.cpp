@@ -127,7 +127,7 @@ int run_cli(std::vector<std::string> args, FileSystem& files, Clock& clock, std:
     app.parse(args);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    out << (chosen.empty() ? app.help() : chosen.front()->help());
+    out << (chosen.empty() ? app.help() : chosen.front()->help(app.get_name()));
     return 0;
   } catch (const CLI::CallForVersion&) {
     out << kVersion << "\n";

@@ -17,6 +17,9 @@ struct CaptureArguments {
 // A sample stands for its variants; any other folder is taken as one variant.
 Result<std::vector<Variant>> variants_of(FileSystem& files, const std::string& directory, CommandResult& result) {
   if (!files.is_file(join_path(directory, "graph_list.txt"))) {
+    if (!files.exists(directory)) {
+      return user_error("sample.missing", "there is no such folder").at(directory).with_hint("name the folder of a variant (it holds model.py) or of a sample (graph_list.txt)");
+    }
     Variant variant;
     variant.label = variant.dir = directory;
     return std::vector<Variant>{variant};
@@ -43,10 +46,7 @@ CommandResult native(CommandContext& context, const CaptureArguments& arguments)
         result.text += fmt::format("# {}{}\n{}", variant.label,
                                    captured->graphs.size() > 1 ? fmt::format(" graph {}", g) : "", print(captured->graphs[g]));
       }
-      for (Diagnostic& finding : captured->findings) {
-        if (finding.severity == Severity::kError) result.outcome = Outcome::kRed;
-        result.findings.push_back(std::move(finding));
-      }
+      for (Diagnostic& finding : captured->findings) result.findings.push_back(std::move(finding));
       variants.push_back({{"name", variant.label}, {"graphs", graphs}});
       // One variant: its graphs stand at the top of the document, as the interface names them.
       if (variants.size() == 1) result.document["graphs"] = graphs;
@@ -55,6 +55,10 @@ CommandResult native(CommandContext& context, const CaptureArguments& arguments)
   if (variants.size() > 1) result.document.erase("graphs");
   if (variants.size() > 1) result.document["variants"] = std::move(variants);
   result.document["engine"] = "native";
+  // Lines of graph_list.txt that are no variant count as well as what is wrong with one.
+  for (const Diagnostic& finding : result.findings) {
+    if (finding.severity == Severity::kError) result.outcome = Outcome::kRed;
+  }
   return result;
 }
 

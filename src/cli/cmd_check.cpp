@@ -114,6 +114,7 @@ CommandResult run_check(CommandContext& context, const CheckArguments& arguments
   const int jobs = context.options.jobs > 0 ? context.options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   auto sample = capture_sample(context.files, arguments.sample, context.options.device, jobs);
   if (!sample.ok()) return CommandResult::error(std::move(sample).error());
+  if (auto reason = unusable(*sample)) return CommandResult::error(std::move(*reason));
   const std::string folder = arguments.pass_dir.empty() ? join_path(arguments.sample, "pass_dir") : arguments.pass_dir;
   auto files = read_folder(context.files, folder);
   if (!files.ok()) return CommandResult::error(std::move(files).error());

@@ -17,6 +17,7 @@ struct SolveArguments {
   SolveOptions options;
   PreflightOptions preflight;
   bool no_gpu = false;
+  bool no_preflight_run = false;
   std::string restore;
 };
 
@@ -43,6 +44,7 @@ CommandResult solve(CommandContext& context, SolveArguments& arguments) {
                                                     : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   ProcessWorker worker;
   arguments.preflight.progress = context.progress;
+  arguments.preflight.run = !arguments.no_preflight_run;
   WorkerPreflight preflight(context.files, worker, arguments.preflight);
   SolveContext solve_context{context.files, context.clock, preflight, *profile, context.progress};
   auto report = solve_sample(solve_context, arguments.options);
@@ -63,7 +65,7 @@ std::function<CommandResult(CommandContext&)> declare_solve(CLI::App& app) {
   app.add_flag("--no-gpu", arguments->no_gpu, "Stop after the pre-flight and say what is predicted (the default where there is no GPU)");
   app.add_option("--out", arguments->options.out, "Write pass_dir and .passnet below this folder, not into the sample");
   app.add_option("--restore", arguments->restore, "Put a kept state back: its hash or the beginning of it, or `found` for what was there first");
-  app.add_flag("!--no-preflight-run", arguments->preflight.run, "Skip the interpreter: structure and source rules only, no PyTorch needed");
+  app.add_flag("--no-preflight-run", arguments->no_preflight_run, "Skip the interpreter: structure and source rules only, no PyTorch needed");
   return [arguments](CommandContext& context) {
     return arguments->restore.empty() ? solve(context, *arguments) : restore(context, *arguments);
   };

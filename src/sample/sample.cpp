@@ -92,7 +92,10 @@ Result<Sample> read_sample(FileSystem& files, const std::string& root) {
   const auto folder = files.stat(root);
   if (!folder) {
     Diagnostic d = folder.error();
-    if (d.code == "file.missing") d.code = "sample.missing";
+    if (d.code == "file.missing") {
+      d.code = "sample.missing";
+      d.message = "there is no such folder";
+    }
     d.file = root;
     d.hint = "Name the sample's folder: the one that holds graph_list.txt.";
     return d;
