@@ -2,7 +2,7 @@
 #
 #   build         build/passnet and all tests             demo    solve the samples of examples/ and report
 #   test          all tests of the first tier             soak    the same with full counts, slow
-#   gpu           tests and measurements on a GPU machine  bench   benchmarks, recorded under bench/results/
+#   gpu           pack for a GPU machine, or run there     bench   benchmarks, recorded under bench/results/
 #   lint          formatting, includes, forbidden paths   corpus  everything over the sample corpus
 #   differential  native results against torch            release build-release/passnet, to be carried elsewhere
 
@@ -31,8 +31,14 @@ soak: build
 lint:
 	@tools/lint
 
-demo gpu bench corpus differential: build
+demo: build
 	@tools/$@
+
+bench corpus differential: build
+	@.venv/bin/python tools/$@
+
+gpu: release
+	@.venv/bin/python tools/gpu_run all
 
 clean:
 	rm -rf build build-release build-ci build-asan

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Per node of every variant: run-time strides, host time of one eager call, device time.
 
-  tools/gpu/node_facts.py SAMPLES -o node_facts.json [--seconds 200]
+  node_facts.py SAMPLES -o node_facts.json [--seconds 200]
 
 Host time is taken with an empty queue: synchronise, call, read the clock before synchronising again; the median of the
 repetitions. Device time is by events around 20 calls in a row, less nothing. Nodes of equal target, arguments
@@ -128,11 +128,12 @@ def main():
     results.save()
   results.save(force=True)
   bad = [k for k, v in results.document["variants"].items() if isinstance(v, dict)]
-  print(f"node facts: {len(results.document['variants'])} variants, {len(results.document['forms'])} forms, "
-        f"{len(bad)} failed, {len(results.document['left_out'])} left out")
   for k in bad[:10]:
     print("  ", k, results.document["variants"][k]["error"])
+  print(f"node facts: {len(results.document['variants'])} variants, {len(results.document['forms'])} forms, "
+        f"{len(bad)} failed, {len(results.document['left_out'])} left out")
+  return 1 if bad else 0
 
 
 if __name__ == "__main__":
-  main()
+  raise SystemExit(main())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Eager, a backend that changes nothing, Inductor and Inductor rounding like eager, on as many variants as time allows.
 
-  tools/gpu/compilers.py SAMPLES -o compilers.json [--seconds 150] [--jobs 8]
+  compilers.py SAMPLES -o compilers.json [--seconds 150] [--jobs 8]
 
 Compilation of the variants runs in parallel processes first (it fills Inductor's cache); timing is done alone afterwards, in
 one process, compilers interleaved in blocks. Times are of the public protocol: seed, call, synchronise.
@@ -11,15 +11,15 @@ import argparse
 import multiprocessing
 import os
 import statistics
-import time
 
 import torch
 
 import common
 from common import replay, samples
 
-OPTIONS = {"inductor": {}, "inductor_eager": {"emulate_precision_casts": True}}
-TOLERANCE = {torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5), torch.float64: (1e-7, 1e-7)}
+from passnet.worker import bench, compare, timing
+
+OPTIONS = {"inductor": {}, "inductor_eager": bench.inductor_eager_switches()}
 
 
 def nothing(gm, inputs):
@@ -40,59 +40,45 @@ def warm(job):
   try:
     variant = samples.load_variant(path, label)
     model = samples.build_model(variant, common.device())
-    with torch.no_grad():
-      build(name, model)(*common.cheap_inputs(variant, model))
+    build(name, model)(*common.cheap_inputs(variant, model))
     return None
   except Exception as e:  # noqa: BLE001
     return f"{path} {name}: {type(e).__name__}: {str(e)[:200]}"
-
-
-def timed(run, inputs):
-  common.synchronize()
-  start = time.perf_counter()
-  torch.manual_seed(1024)
-  run(*inputs)
-  common.synchronize()
-  return time.perf_counter() - start
-
-
-def tensors(value):
-  return [t for v in value for t in tensors(v)] if isinstance(value, (tuple, list)) else [value]
-
-
-def outside(result, reference):
-  """Elements outside t = -5 over all outputs; -1 where shapes or dtypes differ."""
-  count = 0
-  for a, b in zip(tensors(result), tensors(reference)):
-    if a.shape != b.shape or a.dtype != b.dtype:
-      return -1
-    rtol, atol = TOLERANCE.get(a.dtype, (0, 0))
-    count += int((~torch.isclose(a.double(), b.double(), rtol=rtol, atol=atol, equal_nan=True)).sum())
-  return count
 
 
 def measure(path, label, names, trials):
   variant = samples.load_variant(path, label)
   torch._dynamo.reset()
   model = samples.build_model(variant, common.device())
-  fresh = lambda: [t for t in (replay.live_inputs(variant, 7, device=common.device())[m.name]
-                               for m in samples.ordered_metas(variant, model))]
-  out = {}
-  with torch.no_grad():
-    runs = {name: build(name, samples.build_model(variant, common.device())) for name in names}
-    reference = runs["eager"](*fresh())
-    for name in names:
-      out[name] = {"outside": outside(runs[name](*fresh()), reference)}
-    inputs = fresh()
-    times = {name: [] for name in names}
-    for name in names:
-      for _ in range(5):
-        timed(runs[name], inputs)
-    for _ in range(5):
-      for name in names:
-        times[name] += [timed(runs[name], inputs) for _ in range(trials // 5)]
+  device = torch.device(common.device())
+  order = [m.name for m in samples.ordered_metas(variant, model)]
+
+  def fresh():
+    named = replay.live_inputs(variant, 7, device=device)
+    return [named[n] for n in order]
+
+  def once(name, inputs):
+    torch.manual_seed(timing.SEED)
+    return runs[name](*inputs)
+
+  runs = {name: build(name, samples.build_model(variant, common.device())) for name in names}
+  reference, out = once("eager", fresh()), {}
   for name in names:
-    out[name]["e2e_us"] = common.median_us(times[name])
+    got = once(name, fresh())
+    found = [r for r in compare.compare_structures(reference, got) if not r["ok"]]
+    out[name] = {"outside": sum(r.get("outside", 1) for r in found), "first_correct_t": bench.first_correct_t(reference, got)}
+  inputs = {name: fresh() for name in names}
+  times = {name: [] for name in names}
+  for name in names:
+    for _ in range(5):
+      timing.timed_call(runs[name], inputs[name], device)
+  for i in range(5):
+    for name in names if i % 2 == 0 else reversed(names):
+      times[name] += [timing.timed_call(runs[name], inputs[name], device)[1:] for _ in range(max(1, trials // 5))]
+  for name in names:
+    out[name]["e2e_us"] = common.median_us([e2e / 1e3 for e2e, _ in times[name]])
+    if times[name][0][1] is not None:
+      out[name]["gpu_us"] = common.median_us([gpu / 1e3 for _, gpu in times[name]])
   return out
 
 
@@ -133,12 +119,13 @@ def main():
       results.save()
   results.save(force=True)
   done = results.document["variants"]
-  print(f"compilers: {len(done)} variants, {len(results.document['failures'])} failures, {len(results.document['left_out'])} left out")
   for name in names[1:]:
     ratios = [v["eager"]["e2e_us"] / v[name]["e2e_us"] for v in done.values()]
     if ratios:
       print(f"  {name:15s} gmean {statistics.geometric_mean(ratios):.3f}  correct {sum(v[name]['outside'] == 0 for v in done.values())}/{len(done)}")
+  print(f"compilers: {len(done)} variants, {len(results.document['failures'])} failures, {len(results.document['left_out'])} left out")
+  return 0 if done else 1
 
 
 if __name__ == "__main__":
-  main()
+  raise SystemExit(main())
