@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/product_gate.h"
+#include "plan/numerics_gate.h"
 
 namespace passnet {
 
@@ -59,7 +59,7 @@ const Assessment& Assessor::assess(size_t instance, const Region& region) {
     for (NodeId id : region.nodes) {
       if (!facts[id].wall.code.empty()) out.verdict.refuse(facts[id].wall);
     }
-    if (out.verdict.ok()) out.verdict &= judge_products(facts, region);
+    if (out.verdict.ok()) out.verdict &= judge_numerics(facts, region);
     if (out.verdict.ok()) {
       const Result<Program> program = lower_region(facts.graph(), region.nodes, region.root, region.inputs);
       if (!program) {

@@ -4,7 +4,7 @@ class Program_weight_tensor_meta_in_0:
     dtype = "torch.float32"
     device = "cuda:0"
     mean = 0.0
-    std = 2.0
+    std = 1.0
     data = None
 
 class Program_weight_tensor_meta_in_1:
@@ -12,8 +12,8 @@ class Program_weight_tensor_meta_in_1:
     shape = [8, 1, 1, 64]
     dtype = "torch.float32"
     device = "cuda:0"
-    mean = -1.0
-    std = 1.0
+    mean = -0.5
+    std = 0.5
     data = None
 
 class Program_weight_tensor_meta_in_2:

@@ -1,4 +1,4 @@
-#include "plan/product_gate.h"
+#include "plan/numerics_gate.h"
 
 #include <gtest/gtest.h>
 
@@ -14,14 +14,14 @@ Verdict judge(std::string_view text, std::vector<std::string_view> inside) {
   Region region;
   for (const std::string_view name : inside) region.nodes.push_back(graph->find(name)->id);
   region.root = region.nodes.back();
-  return judge_products(facts, region);
+  return judge_numerics(facts, region);
 }
 
 constexpr std::string_view kConvFp32 =
     "%x : f32[2,8,4,4]@0 = placeholder\n%w : f32[8,8,1,1]@1 = placeholder\n"
     "%c : f32[2,8,4,4]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\noutput ((%c,))\n";
 
-TEST(ProductGate, Float32ConvolutionsAreTf32InTheLibrary) {
+TEST(NumericsGate, Float32ConvolutionsAreTf32InTheLibrary) {
   EXPECT_TRUE(judge(kConvFp32, {"c"}).refused_for("product.tf32"));
   EXPECT_TRUE(judge("%x : f32[2,8,4,4]@0 = placeholder\n%w : f32[8,1,3,3]@1 = placeholder\n"
                     "%c : f32[2,8,4,4]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (1, 1), (1, 1), 8)\n"
@@ -36,7 +36,7 @@ std::string linear(int64_t k) {
          "%y : f32[4,16]@2 = call_function torch.nn.functional.linear(%x, %w, None)\noutput ((%y,))\n";
 }
 
-TEST(ProductGate, LongFloat32SumsMayDifferByTheirOrder) {
+TEST(NumericsGate, LongFloat32SumsMayDifferByTheirOrder) {
   EXPECT_TRUE(judge(linear(256), {"y"}).ok());
   EXPECT_TRUE(judge(linear(4096), {"y"}).refused_for("product.order"));
 }
@@ -45,14 +45,30 @@ constexpr std::string_view kHalf =
     "%a : f16[2,4,8]@0 = placeholder\n%b : f16[2,8,4]@1 = placeholder\n"
     "%m : f16[2,4,4]@2 = call_function torch.matmul(%a, %b)\n%v : f16[2,16]@2 = call_method view(%m, 2, 16)\n";
 
-TEST(ProductGate, SixteenBitProductsMayOnlyBeMovedAfterwards) {
+TEST(NumericsGate, SixteenBitProductsMayOnlyBeMovedAfterwards) {
   EXPECT_TRUE(judge(std::string(kHalf) + "output ((%v,))\n", {"m", "v"}).ok());
   const std::string then_rounded = std::string(kHalf) + "%e : f16[2,16]@3 = call_function torch.tanh(%v)\noutput ((%e,))\n";
   EXPECT_TRUE(judge(then_rounded, {"m", "v", "e"}).refused_for("product.rounding"));
   EXPECT_TRUE(judge(then_rounded, {"m", "v"}).refused_for("product.rounding")) << "what follows outside rounds as well";
 }
 
-TEST(ProductGate, RegionsWithoutProductsPass) {
+std::string norm_then(std::string_view dtype, int64_t rows, std::string_view after) {
+  const std::string shape = std::string(dtype) + "[" + std::to_string(rows) + ",512]";
+  return "%x : " + shape + "@0 = placeholder\n%n : " + shape +
+         "@1 = call_function torch.nn.functional.layer_norm(%x, (512,))\n%e : " + shape + "@2 = " + std::string(after) + "\noutput ((%e,))\n";
+}
+
+TEST(NumericsGate, LargeFloat16NormalisationsMayOnlyBeMovedAfterwards) {
+  constexpr std::string_view kTanh = "call_function torch.tanh(%n)";
+  EXPECT_TRUE(judge(norm_then("f16", 1024, kTanh), {"n", "e"}).refused_for("reduction.rounding"));
+  EXPECT_TRUE(judge(norm_then("f16", 1024, kTanh), {"n"}).refused_for("reduction.rounding"));
+  EXPECT_TRUE(judge(norm_then("f16", 16, kTanh), {"n", "e"}).ok()) << "few elements";
+  EXPECT_TRUE(judge(norm_then("bf16", 1024, kTanh), {"n", "e"}).ok()) << "a tolerance of two units";
+  EXPECT_TRUE(judge(norm_then("f32", 1024, kTanh), {"n", "e"}).ok());
+  EXPECT_TRUE(judge(norm_then("f16", 1024, "call_method contiguous(%n)"), {"n", "e"}).ok());
+}
+
+TEST(NumericsGate, RegionsWithoutProductsPass) {
   EXPECT_TRUE(judge("%x : f16[4]@0 = placeholder\n%y : f16[4]@1 = call_function torch.tanh(%x)\noutput ((%y,))\n", {"y"}).ok());
 }
 

@@ -1,4 +1,4 @@
-#include "plan/product_gate.h"
+#include "plan/numerics_gate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kOrderBound = 5e-6;     // half of the absolute tolerance at t = -5
 constexpr double kInputDeviation = 0.5;  // of the live inputs on which products are judged
+constexpr int64_t kReworkedElements = 1 << 15;  // of a float16 reduction: at most a third of an element is expected outside
 
 bool is_product(const GraphFacts& facts, NodeId id) {
   return facts[id].call && facts[id].call->row->cls == OpClass::kProduct;
@@ -33,9 +34,16 @@ bool is_depthwise(const Call& call) {
          call.row->name.find("transpose") == std::string_view::npos;
 }
 
+// Averages over many elements, so that single last places do not matter.
+bool averages(const GraphFacts& facts, NodeId id) {
+  if (!facts[id].call) return false;
+  const OpClass cls = facts[id].call->row->cls;
+  return cls == OpClass::kProduct || cls == OpClass::kReduction;
+}
+
 // Whether everything that the value goes through afterwards, to the end of the graph, is exact.
-bool only_moved_afterwards(const GraphFacts& facts, NodeId product) {
-  std::vector<NodeId> open = {product};
+bool only_moved_afterwards(const GraphFacts& facts, NodeId from, bool averaging_is_fine) {
+  std::vector<NodeId> open = {from};
   std::vector<bool> seen(facts.size(), false);
   while (!open.empty()) {
     const NodeId id = open.back();
@@ -43,11 +51,19 @@ bool only_moved_afterwards(const GraphFacts& facts, NodeId product) {
     for (const NodeId user : facts[id].users) {
       if (seen[static_cast<size_t>(user)]) continue;
       seen[static_cast<size_t>(user)] = true;
+      if (averaging_is_fine && averages(facts, user)) continue;
       if (!is_exact(facts, user)) return false;
       open.push_back(user);
     }
   }
   return true;
+}
+
+// Sums, means, norms, softmax: rounded once from float32 sums.
+bool is_rounded_reduction(const GraphFacts& facts, NodeId id) {
+  if (!facts[id].call) return false;
+  const OpClass cls = facts[id].call->row->cls;
+  return cls == OpClass::kNorm || cls == OpClass::kReduction;
 }
 
 // Products summed for one element of the result.
@@ -57,11 +73,18 @@ double terms(const NodeFacts& node, const TensorMeta& result) {
 
 }  // namespace
 
-Verdict judge_products(const GraphFacts& facts, const Region& region) {
+Verdict judge_numerics(const GraphFacts& facts, const Region& region) {
   Verdict verdict;
   for (const NodeId id : region.nodes) {
-    if (!is_product(facts, id)) continue;
     const Node& node = facts.graph().node(id);
+    if (is_rounded_reduction(facts, id) && node.meta.is_tensor() && node.meta.tensor.dtype == DType::kFloat16 &&
+        node.meta.tensor.numel() > kReworkedElements && !only_moved_afterwards(facts, id, true)) {
+      verdict.refuse("reduction.rounding",
+                     fmt::format("{}: {} float16 elements that may differ in the last place, and what follows rounds again", node.name,
+                                 node.meta.tensor.numel()),
+                     {node.name});
+    }
+    if (!is_product(facts, id)) continue;
     const Call& call = *facts[id].call;
     if (call.row->name.find("attention") != std::string_view::npos) {
       verdict.refuse("product.attention", fmt::format("{}: the library's attention rounds its weights in its own way", node.name), {node.name});
@@ -81,7 +104,7 @@ Verdict judge_products(const GraphFacts& facts, const Region& region) {
                                    terms(facts[id], result), error),
                        {node.name});
       }
-    } else if (!only_moved_afterwards(facts, id)) {
+    } else if (!only_moved_afterwards(facts, id, false)) {
       verdict.refuse("product.rounding",
                      fmt::format("{}: a 16-bit product may differ in its last place, and what follows rounds again", node.name),
                      {node.name});
