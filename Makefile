@@ -34,8 +34,14 @@ lint:
 demo: build
 	@tools/$@
 
-bench corpus differential: build
-	@.venv/bin/python tools/$@
+corpus: build
+	@.venv/bin/python tools/corpus --real-path
+
+differential: build
+	@.venv/bin/python tools/differential
+
+bench: release
+	@PASSNET=build-release/passnet .venv/bin/python tools/bench
 
 gpu: release
 	@.venv/bin/python tools/gpu_run all
