@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -154,7 +155,9 @@ std::string to_text(const SolveReport& report) {
     }
   }
   for (const SolvedState& state : report.states) {
+    std::set<std::string> told;
     for (const PassFailure& failure : state.preflight.failures) {
+      if (!told.insert(failure.pass).second) continue;
       text += fmt::format("Refused in the {}: {}: {}\n", state.kind, failure.pass, failure.why.message);
     }
   }

@@ -1,6 +1,7 @@
 #include "solve/solve.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -190,8 +191,8 @@ class Solver {
       PN_TRY(const size_t index, judge(store, kind, planned));
       const SolvedState& state = report_.states[index];
       if (state.preflight.failures.empty() || !refuse(state, planned, plan_options)) return ok_status();
-      std::vector<std::string> without;
-      for (const PassFailure& failure : state.preflight.failures) without.push_back(failure.pass);
+      std::set<std::string> without;  // a pass may fail on several variants
+      for (const PassFailure& failure : state.preflight.failures) without.insert(failure.pass);
       kind = fmt::format("upside without {}", fmt::join(without, ", "));
       report_.plan = plan(plan_options);
     }
