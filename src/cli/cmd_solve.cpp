@@ -62,7 +62,7 @@ CommandResult solve(CommandContext& context, SolveArguments& arguments) {
 std::function<CommandResult(CommandContext&)> declare_solve(CLI::App& app) {
   auto arguments = std::make_shared<SolveArguments>();
   app.add_option("SAMPLE", arguments->options.sample, "Sample directory (it holds graph_list.txt)")->required();
-  app.add_flag("--no-gpu", arguments->no_gpu, "Stop after the pre-flight and say what is predicted (the default where there is no GPU)");
+  app.add_flag("--no-gpu", arguments->no_gpu, "Stop after the pre-flight and say what is predicted (always so for now: nothing is evaluated yet)");
   app.add_option("--out", arguments->options.out, "Write pass_dir and .passnet below this folder, not into the sample");
   app.add_option("--restore", arguments->restore, "Put a kept state back: its hash or the beginning of it, or `found` for what was there first");
   app.add_flag("--no-preflight-run", arguments->no_preflight_run, "Skip the interpreter: structure and source rules only, no PyTorch needed");
