@@ -19,8 +19,9 @@ build: setup
 	@cmake --build build -j $(JOBS)
 
 release: setup
-	@cmake --preset release
+	@cmake --preset release --log-level=WARNING
 	@cmake --build build-release -j $(JOBS) --target passnet
+	@tools/check_release
 
 test: build
 	@.venv/bin/python tools/test --jobs 2
