@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -66,10 +68,14 @@ CommandResult dynamo(CommandContext& context, const CaptureArguments& arguments)
   CommandResult result;
   ProcessWorker worker;
   Json directories = Json::array();
+  std::vector<std::string> labels;
   for (const std::string& directory : arguments.directories) {
     auto listed = variants_of(context.files, directory, result);
     if (!listed.ok()) return CommandResult::error(std::move(listed).error());
-    for (const Variant& variant : *listed) directories.push_back(variant.dir);
+    for (const Variant& variant : *listed) {
+      directories.push_back(std::filesystem::absolute(variant.dir).string());  // the worker works elsewhere
+      labels.push_back(variant.label);
+    }
   }
   WorkerRequest request;
   request.cmd = "capture";
@@ -78,11 +84,15 @@ CommandResult dynamo(CommandContext& context, const CaptureArguments& arguments)
   auto reply = worker.call(request);
   if (!reply.ok()) return CommandResult::error(std::move(reply).error());
   result.document = std::move(*reply);
-  for (const Json& variant : result.document["variants"]) {
+  for (size_t i = 0; i < result.document["variants"].size(); ++i) {
+    Json& variant = result.document["variants"][i];
+    if (i < labels.size()) variant["label"] = labels[i];
     result.text += fmt::format("# {}\n", variant.value("label", ""));
     if (variant.contains("error")) {
       result.outcome = Outcome::kRed;
-      result.findings.push_back(user_error("capture.dynamo", variant["error"].value("message", "dynamo failed")).at(variant.value("label", "")));
+      result.findings.push_back(user_error("capture.dynamo", variant["error"].value("message", "dynamo failed"))
+                                    .at(variant.value("label", ""))
+                                    .with_hint("`passnet capture` without --engine reads the model itself and names the line"));
       continue;
     }
     for (const Json& graph : variant["graphs"]) {

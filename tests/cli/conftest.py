@@ -1,0 +1,110 @@
+"""Fixtures for tests of the program as its users start it.
+
+The binary is PASSNET_BINARY, set by tools/test; build/passnet where that is not set.
+"""
+import collections
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BINARY = pathlib.Path(os.environ.get("PASSNET_BINARY", ROOT / "build" / "passnet")).resolve()
+
+MODEL = """import torch
+
+class GraphModule(torch.nn.Module):
+
+    def forward(self, a, b):
+        c = a + b
+        d = torch.nn.functional.relu(c)
+        return (d,)
+"""
+
+WEIGHTS = """class Program_weight_tensor_meta_a:
+	name = "a"
+	shape = [2, 8]
+	dtype = "torch.float32"
+
+class Program_weight_tensor_meta_b:
+	name = "b"
+	shape = [8]
+	dtype = "torch.float32"
+"""
+
+Run = collections.namedtuple("Run", "status out err")
+
+
+def tree(folder):
+  """Every file below a folder with its bytes; links and folders by kind."""
+  folder = pathlib.Path(folder)
+  found = {}
+  for path in sorted(folder.rglob("*")):
+    name = path.relative_to(folder).as_posix()
+    found[name] = "link" if path.is_symlink() else "folder" if path.is_dir() else path.read_bytes()
+  return found
+
+
+@pytest.fixture(scope="session")
+def binary():
+  if not os.access(BINARY, os.X_OK):
+    pytest.fail(f"{BINARY} is not there: build it, or name another with PASSNET_BINARY")
+  return str(BINARY)
+
+
+@pytest.fixture
+def environment():
+  """The environment of the program: the Python of the tests is the worker's."""
+  env = dict(os.environ)
+  env.setdefault("PASSNET_PYTHON", sys.executable)
+  return env
+
+
+@pytest.fixture
+def passnet(binary, environment, tmp_path):
+  """passnet("solve", "s") -> Run(status, out, err), started in tmp_path."""
+
+  def run(*args, env=None, timeout=60):
+    done = subprocess.run([binary, *map(str, args)], cwd=tmp_path, env={**environment, **(env or {})},
+                          capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+    return Run(done.returncode, done.stdout, done.stderr)
+
+  return run
+
+
+@pytest.fixture
+def make_sample(tmp_path):
+  """Writes a sample of one variant whose pass_dir holds somebody's work; returns its folder."""
+
+  def make(name="s", model=MODEL, weights=WEIGHTS):
+    sample = tmp_path / name
+    variant = sample / "float32" / "0"
+    variant.mkdir(parents=True)
+    (sample / "graph_list.txt").write_text("float32/0\n")
+    (variant / "model.py").write_text(model)
+    if weights is not None:
+      (variant / "weight_meta.py").write_text(weights)
+    found = sample / "pass_dir"
+    (found / "__pycache__").mkdir(parents=True)
+    (found / "Theirs.py").write_text("# somebody's work\r\n")
+    (found / "notes.json").write_bytes(b"\xff\x00 not text")
+    (found / "__pycache__" / "Theirs.cpython-312.pyc").write_bytes(b"\x00compiled")
+    return sample
+
+  return make
+
+
+@pytest.fixture
+def example(tmp_path):
+  """A copy of a sample of examples/, its pass_dir taken as somebody's work."""
+
+  def copy(name, to=None):
+    target = tmp_path / (to or name)
+    shutil.copytree(ROOT / "examples" / name, target)
+    shutil.rmtree(target / ".passnet", ignore_errors=True)
+    return target
+
+  return copy
