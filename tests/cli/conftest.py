@@ -25,15 +25,15 @@ class GraphModule(torch.nn.Module):
 """
 
 WEIGHTS = """class Program_weight_tensor_meta_a:
-	name = "a"
-	shape = [2, 8]
-	dtype = "torch.float32"
+    name = "a"
+    shape = [2, 8]
+    dtype = "torch.float32"
 
 class Program_weight_tensor_meta_b:
-	name = "b"
-	shape = [8]
-	dtype = "torch.float32"
-"""
+    name = "b"
+    shape = [8]
+    dtype = "torch.float32"
+""".replace("    ", "\t")  # as real metadata is written
 
 Run = collections.namedtuple("Run", "status out err")
 
