@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kOrderBound = 5e-6;     // half of the absolute tolerance at t = -5
 constexpr double kInputDeviation = 0.5;  // of the live inputs on which products are judged
+constexpr int64_t kSinglePositionElements = 1 << 13;  // of 1x1 convolutions of one position, as far as measured
 constexpr int64_t kReworkedElements = 1 << 15;  // of a float16 reduction: at most a third of an element is expected outside
 
 bool is_product(const GraphFacts& facts, NodeId id) {
@@ -32,6 +33,17 @@ bool is_depthwise(const Call& call) {
   const TensorMeta* weight = call.tensor("weight");
   return weight != nullptr && weight->dim() >= 3 && weight->shape[1] == 1 &&
          call.row->name.find("transpose") == std::string_view::npos;
+}
+
+// A 1x1 convolution that gives one position a channel.
+bool is_single_position(const Call& call, const TensorMeta& result) {
+  if (!is_convolution(call) || is_depthwise(call)) return false;
+  const TensorMeta* weight = call.tensor("weight");
+  if (weight == nullptr || weight->dim() < 3) return false;
+  for (size_t axis = 2; axis < weight->shape.size(); ++axis) {
+    if (weight->shape[axis] != 1 || result.shape[axis] != 1) return false;
+  }
+  return result.numel() <= kSinglePositionElements;
 }
 
 // Averages over many elements, so that single last places do not matter.
@@ -93,7 +105,7 @@ Verdict judge_numerics(const GraphFacts& facts, const Region& region) {
     if (!node.meta.is_tensor()) continue;
     const TensorMeta& result = node.meta.tensor;
     if (result.dtype == DType::kFloat32) {
-      if (is_convolution(call) && !is_depthwise(call)) {
+      if (is_convolution(call) && !is_depthwise(call) && !is_single_position(call, result)) {
         verdict.refuse("product.tf32", fmt::format("{}: the library's float32 convolution rounds its operands to tf32", node.name), {node.name});
         continue;
       }
@@ -104,7 +116,7 @@ Verdict judge_numerics(const GraphFacts& facts, const Region& region) {
                                    terms(facts[id], result), error),
                        {node.name});
       }
-    } else if (!only_moved_afterwards(facts, id, false)) {
+    } else if (!is_single_position(call, result) && !only_moved_afterwards(facts, id, false)) {
       verdict.refuse("product.rounding",
                      fmt::format("{}: a 16-bit product may differ in its last place, and what follows rounds again", node.name),
                      {node.name});

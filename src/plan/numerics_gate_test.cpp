@@ -30,6 +30,18 @@ TEST(NumericsGate, Float32ConvolutionsAreTf32InTheLibrary) {
                   .ok());
 }
 
+TEST(NumericsGate, ShortProductsOfOnePositionPass) {
+  const auto excite = [](std::string_view dtype, int batch) {
+    const std::string t(dtype), n = std::to_string(batch);
+    return "%x : " + t + "[" + n + ",16,1,1]@0 = placeholder\n%w : " + t + "[64,16,1,1]@1 = placeholder\n%c : " + t + "[" + n +
+           ",64,1,1]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\n%s : " + t + "[" + n +
+           ",64,1,1]@3 = call_function torch.sigmoid(%c)\noutput ((%s,))\n";
+  };
+  EXPECT_TRUE(judge(excite("f32", 4), {"c", "s"}).ok());
+  EXPECT_TRUE(judge(excite("f16", 4), {"c", "s"}).ok());
+  EXPECT_TRUE(judge(excite("f16", 512), {"c", "s"}).refused_for("product.rounding")) << "more elements than were measured";
+}
+
 std::string linear(int64_t k) {
   const std::string n = std::to_string(k);
   return "%x : f32[4," + n + "]@0 = placeholder\n%w : f32[16," + n + "]@1 = placeholder\n"
