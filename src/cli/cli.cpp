@@ -140,8 +140,10 @@ int run_cli(std::vector<std::string> args, FileSystem& files, Clock& clock, std:
       if (const auto meant = suggestion(first)) hint = fmt::format("did you mean `passnet {}`?", *meant);
     }
     options.json = wants_json;
+    const bool unknown = chosen.empty() && !first.empty() && first[0] != '-';
+    const std::string what = unknown ? fmt::format("there is no command `{}`", first) : std::string(error.what());
     return finish(chosen.empty() ? "usage" : chosen.front()->get_name(), options,
-                  CommandResult::error(user_error("cli.usage", error.what()).with_hint(hint)), files, out, err);
+                  CommandResult::error(user_error("cli.usage", what).with_hint(hint)), files, out, err);
   }
   const auto talks = [&options, &err](std::string_view line) {
     if (!options.quiet && !options.json) err << line << "\n" << std::flush;

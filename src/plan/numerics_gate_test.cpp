@@ -80,6 +80,14 @@ TEST(NumericsGate, LargeFloat16NormalisationsMayOnlyBeMovedAfterwards) {
   EXPECT_TRUE(judge(norm_then("f16", 1024, "call_method contiguous(%n)"), {"n", "e"}).ok());
 }
 
+TEST(NumericsGate, InferenceBatchNormSumsNothing) {
+  EXPECT_TRUE(judge("%x : f16[8,64,32,32]@0 = placeholder\n%m : f16[64]@1 = placeholder\n%v : f16[64]@2 = placeholder\n"
+                    "%n : f16[8,64,32,32]@3 = call_function torch.nn.functional.batch_norm(%x, %m, %v, None, None, False, 0.1, 1e-05)\n"
+                    "%e : f16[8,64,32,32]@4 = call_function torch.tanh(%n)\noutput ((%e,))\n",
+                    {"n", "e"})
+                  .ok());
+}
+
 TEST(NumericsGate, RegionsWithoutProductsPass) {
   EXPECT_TRUE(judge("%x : f16[4]@0 = placeholder\n%y : f16[4]@1 = call_function torch.tanh(%x)\noutput ((%y,))\n", {"y"}).ok());
 }

@@ -67,7 +67,9 @@ class SolveTest : public ::testing::Test {
     return std::move(*report);
   }
   StateFiles pass_dir() { return StateStore::open(files_, clock_, "s").value().current().value(); }
-  StateFiles kept(const std::string& hash) { return StateStore::open(files_, clock_, "s").value().read_state(hash).value(); }
+  StateFiles kept(const std::string& hash) {
+    return StateStore::open(files_, clock_, "s").value().read_state(hash).value();
+  }
 
   MemoryFiles files_;
   FakeClock clock_;
@@ -218,14 +220,17 @@ TEST_F(SolveTest, AStateWithAFailedPassNeverReplacesACleanOne) {
   size_t calls = 0;
   preflight_.change = [&](const StateUnderTest& state, PreflightReport& report) {
     // Every later state is green in all variants, and yet one of its passes is named as failed.
-    if (calls++ > 0) report.failures.push_back({state.passes->front().name, {"kernel_does_not_compile", "no", {}}});
+    if (calls++ > 0)
+      report.failures.push_back({state.passes->front().name, {"kernel_does_not_compile", "no", {}}});
   };
   EXPECT_EQ(solve().chosen, 0u);
 }
 
 TEST_F(SolveTest, AnErrorOfThePreflightEndsTheRun) {
   class Broken final : public Preflight {
-    Result<PreflightReport> run(const StateUnderTest&) override { return user_error("worker.python", "no Python"); }
+    Result<PreflightReport> run(const StateUnderTest&) override {
+      return user_error("worker.python", "no Python");
+    }
   } broken;
   SolveContext context{files_, clock_, broken, profile_, [](std::string_view) {}};
   SolveOptions options;
@@ -260,24 +265,39 @@ TEST_F(SolveTest, UnusableSamplesAreRefusedBeforeAnythingIsWritten) {
   }
 }
 
-// The disk as above until a number of changes was made; then every change fails, as when the program ends there.
+// The disk as above until a number of changes was made; then every change fails, as when the program ends
+// there.
 class EndingFiles final : public FileSystem {
  public:
   EndingFiles(MemoryFiles& files, int changes) : files_(files), left_(changes) {}
   bool ended() const { return left_ < 0; }
 
-  Result<std::string> read(const std::string& path, std::uint64_t limit) override { return files_.read(path, limit); }
+  Result<std::string> read(const std::string& path, std::uint64_t limit) override {
+    return files_.read(path, limit);
+  }
   Result<FileInfo> stat(const std::string& path) override { return files_.stat(path); }
   Result<std::vector<DirEntry>> list(const std::string& path) override { return files_.list(path); }
-  Status write(const std::string& p, std::string_view c) override { return change([&] { return files_.write(p, c); }); }
-  Status append(const std::string& p, std::string_view c) override { return change([&] { return files_.append(p, c); }); }
-  Status make_directory(const std::string& p) override { return change([&] { return files_.make_directory(p); }); }
-  Status rename(const std::string& a, const std::string& b) override { return change([&] { return files_.rename(a, b); }); }
-  Status remove_all(const std::string& p) override { return change([&] { return files_.remove_all(p); }); }
+  Status write(const std::string& p, std::string_view c) override {
+    return change([&] { return files_.write(p, c); });
+  }
+  Status append(const std::string& p, std::string_view c) override {
+    return change([&] { return files_.append(p, c); });
+  }
+  Status make_directory(const std::string& p) override {
+    return change([&] { return files_.make_directory(p); });
+  }
+  Status rename(const std::string& a, const std::string& b) override {
+    return change([&] { return files_.rename(a, b); });
+  }
+  Status remove_all(const std::string& p) override {
+    return change([&] { return files_.remove_all(p); });
+  }
   Status exchange_directories(const std::string& a, const std::string& b) override {
     return change([&] { return files_.exchange_directories(a, b); });
   }
-  Status recover_exchange(const std::string& a) override { return change([&] { return files_.recover_exchange(a); }); }
+  Status recover_exchange(const std::string& a) override {
+    return change([&] { return files_.recover_exchange(a); });
+  }
 
  private:
   template <class Change>

@@ -155,7 +155,8 @@ TEST_F(StateToolsTest, PassesOnAGraphWithoutTheirPattern) {
 
 TEST_F(StateToolsTest, APassThatDoesNotMatchAtThatSizeIsLeftOut) {
   // The sum alone is there, what follows it is not.
-  files_.put("s/float32/1/model.py", model_text("a, b, w, bias", "\n        c = a + b\n        return (c,)\n"));
+  files_.put("s/float32/1/model.py",
+             model_text("a, b, w, bias", "\n        c = a + b\n        return (c,)\n"));
   const std::vector<PassSpec>& passes = plan_.upside.passes;
   Result<Specialised> special = specialise(passes, captured(files_).variants[1]);
   ASSERT_TRUE(special.ok()) << special.error().message;

@@ -25,13 +25,13 @@ inline constexpr std::string_view kBlock = R"(
 )";
 
 inline std::string model_text(std::string_view parameters, std::string_view body) {
-  return fmt::format("import torch\n\nclass GraphModule(torch.nn.Module):\n\n    def forward(self, {}):{}", parameters,
-                     body);
+  return fmt::format("import torch\n\nclass GraphModule(torch.nn.Module):\n\n    def forward(self, {}):{}",
+                     parameters, body);
 }
 
 inline std::string tensor_class(std::string_view name, std::string_view shape) {
-  return fmt::format("class Meta_{0}:\n    name = \"{0}\"\n    shape = {1}\n    dtype = \"torch.float32\"\n\n", name,
-                     shape);
+  return fmt::format(
+      "class Meta_{0}:\n    name = \"{0}\"\n    shape = {1}\n    dtype = \"torch.float32\"\n\n", name, shape);
 }
 
 inline std::string block_meta(int rows) {
@@ -39,7 +39,8 @@ inline std::string block_meta(int rows) {
          tensor_class("w", "[64]") + tensor_class("bias", "[64]");
 }
 
-inline void put_variant(MemoryFiles& files, const std::string& dir, const std::string& model, const std::string& meta) {
+inline void put_variant(MemoryFiles& files, const std::string& dir, const std::string& model,
+                        const std::string& meta) {
   files.put(join_path(dir, "model.py"), model);
   files.put(join_path(dir, "weight_meta.py"), meta);
 }
