@@ -1,11 +1,14 @@
 """What bad input gets: exit status 2, one message that names file, line and remedy, and nothing written."""
 import os
+import pathlib
 import shutil
 import stat
+import subprocess
+import tempfile
 
 import pytest
 
-from conftest import MODEL, WEIGHTS, tree
+from conftest import MODEL, WEIGHTS, Run, tree
 
 GRAPHS = "s/graph_list.txt"
 CODE = "s/float32/0/model.py"
@@ -214,19 +217,46 @@ def test_a_file_as_sample(passnet, make_sample, command):
 
 
 @pytest.mark.parametrize("command", ["solve", "check"])
-def test_a_folder_that_may_not_be_read(passnet, make_sample, command):
-  if os.geteuid() == 0:
-    pytest.skip("root may read every folder")
+def test_a_folder_that_may_not_be_read(binary, make_sample, command):
   sample = make_sample()
-  variant = sample / "float32" / "0"
-  variant.chmod(0)
-  try:
-    run = passnet(command, "--quiet", "s")
-  finally:
-    variant.chmod(stat.S_IRWXU)
-  assert run.status == 2
-  assert run.err.splitlines()[0].startswith("s/graph_list.txt:1:1: error: no variant can be read: ")
-  assert "permission" in run.err and not (sample / ".passnet").exists()
+  before = tree(sample)
+  # Root may read everything: then the program runs as nobody, in a folder that nobody can reach.
+  user = 65534 if os.geteuid() == 0 else None
+  with tempfile.TemporaryDirectory() as place:
+    os.chmod(place, 0o755)
+    shutil.copytree(sample, os.path.join(place, "s"))
+    variant = pathlib.Path(place, "s", "float32", "0")
+    variant.chmod(0)
+    try:
+      run = subprocess.run([binary, command, "--quiet", "s"], cwd=place, user=user, capture_output=True, text=True)
+    except OSError as error:
+      pytest.skip(f"the program cannot be run as another user: {error}")
+    finally:
+      variant.chmod(stat.S_IRWXU)
+    assert tree(os.path.join(place, "s")) == before
+  refused(Run(run.returncode, run.stdout, run.stderr),
+          "s/graph_list.txt:1:1: error: no variant can be read: the model.py of 'float32/0' cannot be read: "
+          "cannot look at s/float32/0/model.py: it may not be accessed [sample.no_variants]")
+
+
+def test_a_sample_that_may_not_be_written(binary, make_sample):
+  user = 65534 if os.geteuid() == 0 else None
+  with tempfile.TemporaryDirectory() as place:
+    os.chmod(place, 0o755)
+    sample = pathlib.Path(place, "s")
+    shutil.copytree(make_sample(), sample)
+    before = tree(sample)
+    sample.chmod(0o555)
+    try:
+      run = subprocess.run([binary, "solve", "--no-preflight-run", "--quiet", "s"], cwd=place, user=user,
+                           capture_output=True, text=True)
+    except OSError as error:
+      pytest.skip(f"the program cannot be run as another user: {error}")
+    finally:
+      sample.chmod(stat.S_IRWXU)
+    assert tree(sample) == before
+  assert run.returncode == 2 and "s/.passnet" in run.stderr.splitlines()[0]
+  assert "  hint: " in run.stderr
 
 
 def test_where_the_history_cannot_be_kept_nothing_is_written(passnet, make_sample):
