@@ -24,6 +24,20 @@ Diagnostic bad_argument(const Call& call, std::string_view name, std::string_vie
   return bad_call(call, "ops.bad_arguments", fmt::format("`{}` should be {}", name, expected));
 }
 
+namespace {
+
+// A number was expected. A tensor without axes stands for one too, as torch takes it, but its value is of run
+// time.
+Diagnostic no_number(const Call& call, std::string_view name, std::string_view expected, const Value& given) {
+  const TensorMeta* tensor = call.tensor(given);
+  if (tensor == nullptr || tensor->dim() > 0) return bad_argument(call, name, expected);
+  return bad_call(call, "ops.unknown_value",
+                  fmt::format("`{}` should be {}; the tensor `{}` is only known at run time", name, expected,
+                              call.graph->node(given.as_node()).name));
+}
+
+}  // namespace
+
 Diagnostic no_lowering(const Call& call, std::string_view why) {
   return bad_call(call, "ops.no_lowering", std::string(why));
 }
@@ -56,7 +70,7 @@ Result<std::vector<TensorMeta>> tensors_arg(const Call& call, std::string_view n
 Result<int64_t> int_arg(const Call& call, std::string_view name) {
   Value v = known_value(call, call.arg(name));
   if (v.kind() != Value::Kind::kInt && v.kind() != Value::Kind::kBool)
-    return bad_argument(call, name, "an integer");
+    return no_number(call, name, "an integer", v);
   return v.as_int();
 }
 
@@ -70,13 +84,13 @@ Result<bool> bool_arg(const Call& call, std::string_view name) {
   Value v = known_value(call, call.arg(name));
   if (v.is_none()) return false;
   if (v.kind() != Value::Kind::kInt && v.kind() != Value::Kind::kBool)
-    return bad_argument(call, name, "a bool");
+    return no_number(call, name, "a bool", v);
   return v.as_bool();
 }
 
 Result<double> real_arg(const Call& call, std::string_view name) {
   Value v = known_value(call, call.arg(name));
-  if (!v.is_number()) return bad_argument(call, name, "a number");
+  if (!v.is_number()) return no_number(call, name, "a number", v);
   return v.as_double();
 }
 
@@ -97,7 +111,7 @@ Result<std::vector<int64_t>> ints_arg(const Call& call, std::string_view name) {
     }
     return out;
   }
-  if (!v.is_sequence()) return bad_argument(call, name, "integers");
+  if (!v.is_sequence()) return no_number(call, name, "integers", v);
   for (const Value& item : v.items()) {
     Value known = known_value(call, item);
     if (known.kind() == Value::Kind::kFloat || !known.is_number()) {
@@ -105,7 +119,7 @@ Result<std::vector<int64_t>> ints_arg(const Call& call, std::string_view name) {
         return bad_call(call, "ops.unknown_value",
                         fmt::format("`{}` holds `{}`, which is only known at run time", name,
                                     call.graph->node(item.as_node()).name));
-      return bad_argument(call, name, "integers");
+      return no_number(call, name, "integers", item);
     }
     out.push_back(known.as_int());
   }

@@ -265,6 +265,24 @@ TEST_F(SolveTest, UnusableSamplesAreRefusedBeforeAnythingIsWritten) {
   }
 }
 
+TEST_F(SolveTest, AValueOfRunTimeIsNoContradiction) {
+  // torch takes a tensor without axes for a number; how long the result is only a run tells.
+  files_.put("s/graph_list.txt", "v\n");
+  put_variant(files_, "s/v",
+              model_text("a, n",
+                         "\n        r = torch.arange(0, n)\n        c = a + a\n"
+                         "        d = torch.relu(c)\n        return (d, r)\n"),
+              tensor_class("a", "[8, 8]") +
+                  "class N:\n    name = \"n\"\n    shape = []\n    dtype = \"torch.int64\"\n");
+  const CapturedSample sample = captured(files_);
+  ASSERT_EQ(sample.findings.size(), 1u);
+  EXPECT_EQ(sample.findings[0].code, "ops.unknown_value");
+  EXPECT_FALSE(unusable(sample).has_value());
+  const SolveReport report = solve();
+  EXPECT_TRUE(report.green());
+  ASSERT_TRUE(report.chosen.has_value());
+}
+
 // The disk as above until a number of changes was made; then every change fails, as when the program ends
 // there.
 class EndingFiles final : public FileSystem {

@@ -94,7 +94,8 @@ def test_killed_at_any_moment_the_pass_dir_is_whole(binary, passnet, environment
     assert now == found or found in kept_states(sample).values(), f"kill {number}: what was there is lost"
     assert (sample / "pass_dir" / ".ignore").read_bytes() == b"keep me"
     seen.append("found" if now == found else "final" if now == final else "floor")
-    if number % 20 == 0 or seen[-1] == "floor":  # a rerun finishes, and what was there first comes back
+    # Of these, and of the first that stopped between the states: a rerun finishes, and what was there first comes back.
+    if number % 20 == 0 or (seen[-1] == "floor" and seen.count("floor") <= 4):
       assert passnet(*QUICK, "killed").status == 0
       assert files_of(sample / "pass_dir") == final
       assert not (sample / ".passnet" / "staging").exists()
