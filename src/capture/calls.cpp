@@ -15,8 +15,9 @@ using pysrc::ExprKind;
 namespace {
 
 // Methods that hand a tensor's values to Python.
-constexpr std::string_view kValueMethods[] = {"item", "tolist", "numpy", "__bool__", "__int__", "__float__",
-                                              "__index__", "nonzero", "equal", "allclose", "is_nonzero"};
+constexpr std::string_view kValueMethods[] = {"item",    "tolist",    "numpy",     "__bool__",
+                                              "__int__", "__float__", "__index__", "nonzero",
+                                              "equal",   "allclose",  "is_nonzero"};
 
 bool has(const auto& table, std::string_view key) {
   return std::find(std::begin(table), std::end(table), key) != std::end(table);
@@ -75,7 +76,8 @@ Result<Interpreter::Arguments> Interpreter::arguments(const Expr& e) {
     PN_TRY(Value v, eval(*keyword.value));
     if (!keyword.name.empty()) {
       if (out.keyword(keyword.name) != nullptr) {
-        return error("pysrc.syntax", fmt::format("the keyword '{}' is given twice", keyword.name), keyword.span)
+        return error("pysrc.syntax", fmt::format("the keyword '{}' is given twice", keyword.name),
+                     keyword.span)
             .with_hint("Remove one of them.");
       }
       out.kwargs.emplace_back(keyword.name, std::move(v));
@@ -89,7 +91,8 @@ Result<Interpreter::Arguments> Interpreter::arguments(const Expr& e) {
 
 Result<Value> Interpreter::call(const Expr& e, const std::string& hint) {
   const Expr& callee = *e.value;
-  if (callee.kind == ExprKind::kAttribute && !(callee.value->kind == ExprKind::kName && callee.value->text == self_)) {
+  if (callee.kind == ExprKind::kAttribute &&
+      !(callee.value->kind == ExprKind::kName && callee.value->text == self_)) {
     PN_TRY(const Value object, eval(*callee.value));
     if (object.kind() != Value::Kind::kConstant) {
       PN_TRY(Arguments args, arguments(e));
@@ -133,15 +136,16 @@ Result<Value> Interpreter::method_call(const Expr& e, const Value& object, std::
     int64_t product = 1;
     for (const Value& v : object.items()) {
       const std::optional<int64_t> n = index_of(v);
-      if (!n || __builtin_mul_overflow(product, *n, &product)) return unsupported("numel() of this tuple", e.span);
+      if (!n || __builtin_mul_overflow(product, *n, &product))
+        return unsupported("numel() of this tuple", e.span);
     }
     return Value::integer(product);
   }
   // int.__add__ and the like occur where a size was a symbol once.
   if (object.is_number() && arguments.args.size() == 1 && arguments.kwargs.empty()) {
     constexpr std::pair<std::string_view, std::string_view> kDunder[] = {
-        {"__add__", "+"}, {"__sub__", "-"}, {"__mul__", "*"}, {"__truediv__", "/"}, {"__floordiv__", "//"},
-        {"__mod__", "%"}, {"__pow__", "**"}};
+        {"__add__", "+"},       {"__sub__", "-"}, {"__mul__", "*"}, {"__truediv__", "/"},
+        {"__floordiv__", "//"}, {"__mod__", "%"}, {"__pow__", "**"}};
     for (const auto& [name, op] : kDunder) {
       if (name == method) return binary(e, op, object, arguments.args.front(), hint);
     }
@@ -158,8 +162,8 @@ Result<std::optional<Value>> Interpreter::metadata_method(const Expr& e, NodeId 
     if (!at) return unsupported("dimension that is no integer", e.span);
     if (*at < 0) *at += tensor.dim();
     if (*at < 0 || *at >= tensor.dim()) {
-      return error("capture.value", fmt::format("dimension {} of a tensor of rank {}", *index_of(*dim), tensor.dim()),
-                   e.span)
+      return error("capture.value",
+                   fmt::format("dimension {} of a tensor of rank {}", *index_of(*dim), tensor.dim()), e.span)
           .with_hint("Correct the dimension or the shape in weight_meta.py.");
     }
     return std::optional<std::size_t>(static_cast<std::size_t>(*at));
@@ -188,7 +192,8 @@ Result<std::optional<Value>> Interpreter::metadata_method(const Expr& e, NodeId 
   if (method == "element_size" || method == "is_floating_point" || method == "is_complex") {
     PN_TRY(const TensorMeta* tensor, known_tensor(e, node, "the dtype"));
     if (method == "element_size") return found(Value::integer(size_of(tensor->dtype)));
-    return found(Value::boolean(method == "is_complex" ? is_complex(tensor->dtype) : is_floating(tensor->dtype)));
+    return found(
+        Value::boolean(method == "is_complex" ? is_complex(tensor->dtype) : is_floating(tensor->dtype)));
   }
   if (method == "is_contiguous" && arguments.args.empty() && arguments.kwargs.empty()) {
     PN_TRY(const TensorMeta* tensor, known_tensor(e, node, "contiguity"));
@@ -217,9 +222,10 @@ Result<Value> Interpreter::global_call(const Expr& e, const std::string& target,
   if (computed) return std::move(*computed);
   if (target.starts_with("builtins.") || target.starts_with("math.")) {
     const std::string_view name = std::string_view(target).substr(target.find('.') + 1);
-    const bool on_tensor = std::any_of(arguments.args.begin(), arguments.args.end(),
-                                       [](const Value& v) { return v.is_node(); });
-    if (on_tensor && name != "getattr" && name != "print") return graph_break(fmt::format("{}() of a tensor", name), e.span);
+    const bool on_tensor =
+        std::any_of(arguments.args.begin(), arguments.args.end(), [](const Value& v) { return v.is_node(); });
+    if (on_tensor && name != "getattr" && name != "print")
+      return graph_break(fmt::format("{}() of a tensor", name), e.span);
     return unsupported(fmt::format("call of {} with such arguments", target), e.span);
   }
   if (!target.starts_with("torch.") && !target.starts_with("operator.")) {
@@ -241,13 +247,16 @@ Result<Interpreter::Arguments> Interpreter::inlined_arguments(const Expr& e, con
   };
   Arguments out;
   out.args = std::move(arguments.args);
-  if (out.args.size() > function.parameters.size()) return wrong(fmt::format("too many arguments for {}", function.name));
+  if (out.args.size() > function.parameters.size())
+    return wrong(fmt::format("too many arguments for {}", function.name));
   for (std::size_t i = out.args.size(); i < function.parameters.size(); ++i) {
     const InlinedFunction::Parameter& p = function.parameters[i];
     const Value* given = arguments.keyword(p.name);
-    if (given == nullptr && p.required) return wrong(fmt::format("{} lacks its argument '{}'", function.name, p.name));
+    if (given == nullptr && p.required)
+      return wrong(fmt::format("{} lacks its argument '{}'", function.name, p.name));
     out.args.push_back(given != nullptr ? *given : p.default_value);
-    if (given != nullptr) std::erase_if(arguments.kwargs, [&](const auto& pair) { return pair.first == p.name; });
+    if (given != nullptr)
+      std::erase_if(arguments.kwargs, [&](const auto& pair) { return pair.first == p.name; });
   }
   if (!arguments.kwargs.empty()) {
     return wrong(fmt::format("{} has no such argument '{}'", function.name, arguments.kwargs.front().first));
@@ -269,7 +278,8 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
     const Value* type = !args.empty() ? &args[0] : arguments.keyword("type");
     const Value* index = args.size() > 1 ? &args[1] : arguments.keyword("index");
     if (type != nullptr && type->kind() == Value::Kind::kDevice) return found(*type);
-    if (type == nullptr || type->kind() != Value::Kind::kString) return unsupported("device of this form", e.span);
+    if (type == nullptr || type->kind() != Value::Kind::kString)
+      return unsupported("device of this form", e.span);
     std::string name = type->text();
     if (index != nullptr && !index->is_none()) {
       if (index->kind() != Value::Kind::kInt) return unsupported("device of this form", e.span);
@@ -297,7 +307,8 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
                               {"smallest_normal", Value::real(smallest_of(dtype))},
                               {"bits", Value::integer(8 * size_of(dtype))}}));
   }
-  if (target == "builtins.getattr" && args.size() == 2 && args[0].is_node() && args[1].kind() == Value::Kind::kString) {
+  if (target == "builtins.getattr" && args.size() == 2 && args[0].is_node() &&
+      args[1].kind() == Value::Kind::kString) {
     pysrc::Expr attribute;
     attribute.kind = ExprKind::kAttribute;
     attribute.span = e.span;
@@ -313,8 +324,9 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
     const auto it = items_.find(args[0].as_node());
     if (it == items_.end()) return nothing;
     if (target == "builtins.float") return found(Value::real(it->second.as_double()));
-    return found(Value::integer(it->second.kind() == Value::Kind::kFloat ? static_cast<int64_t>(it->second.as_double())
-                                                                         : it->second.as_int()));
+    return found(Value::integer(it->second.kind() == Value::Kind::kFloat
+                                    ? static_cast<int64_t>(it->second.as_double())
+                                    : it->second.as_int()));
   }
   const bool numbers = std::all_of(args.begin(), args.end(), [](const Value& v) { return v.is_number(); });
   if (!plain || args.empty()) return nothing;
@@ -325,9 +337,11 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
     }
     return found(std::move(total));
   }
-  if ((target == "builtins.max" || target == "builtins.min" || target == "torch.sym_max" || target == "torch.sym_min")) {
+  if ((target == "builtins.max" || target == "builtins.min" || target == "torch.sym_max" ||
+       target == "torch.sym_min")) {
     const std::vector<Value>& over = args.size() == 1 && args[0].is_sequence() ? args[0].items() : args;
-    if (over.empty() || !std::all_of(over.begin(), over.end(), [](const Value& v) { return v.is_number(); })) return nothing;
+    if (over.empty() || !std::all_of(over.begin(), over.end(), [](const Value& v) { return v.is_number(); }))
+      return nothing;
     const bool largest = target.ends_with("max");
     const Value* best = &over.front();
     for (const Value& v : over) {
@@ -355,15 +369,17 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
   }
   const Value& x = args[0];
   if (args.size() == 2 && (target == "builtins.pow" || target == "math.pow")) {
-    PN_TRY(Value v, folded(e, fold_binary("**", target == "math.pow" ? Value::real(x.as_double()) : x, args[1])));
+    PN_TRY(Value v,
+           folded(e, fold_binary("**", target == "math.pow" ? Value::real(x.as_double()) : x, args[1])));
     return found(std::move(v));
   }
   if (args.size() != 1) return nothing;
   if (target == "builtins.bool") return found(Value::boolean(*truth(x)));
   if (target == "builtins.float" || target == "torch.sym_float") return found(Value::real(x.as_double()));
-  if (target == "builtins.int" || target == "torch.sym_int" || target == "math.floor" || target == "math.ceil") {
+  if (target == "builtins.int" || target == "torch.sym_int" || target == "math.floor" ||
+      target == "math.ceil") {
     if (x.kind() != Value::Kind::kFloat) return found(Value::integer(x.as_int()));
-    const double d = target == "math.floor" ? std::floor(x.as_double())
+    const double d = target == "math.floor"  ? std::floor(x.as_double())
                      : target == "math.ceil" ? std::ceil(x.as_double())
                                              : std::trunc(x.as_double());
     if (!(std::fabs(d) < 9.2e18)) return nothing;

@@ -14,10 +14,13 @@ namespace {
 constexpr std::size_t kMaxNodes = std::size_t{1} << 20;
 
 // Functions called for what they do to torch's state: they have no value, and no operator row.
-constexpr std::string_view kWithoutValue[] = {
-    "torch._C._set_grad_enabled",          "torch._C._log_api_usage_once",
-    "torch.amp.autocast_mode._exit_autocast", "torch._functorch.predispatch.lazy_load_decompositions",
-    "torch._functorch.vmap.lazy_load_decompositions", "torch._check", "torch._check_is_size"};
+constexpr std::string_view kWithoutValue[] = {"torch._C._set_grad_enabled",
+                                              "torch._C._log_api_usage_once",
+                                              "torch.amp.autocast_mode._exit_autocast",
+                                              "torch._functorch.predispatch.lazy_load_decompositions",
+                                              "torch._functorch.vmap.lazy_load_decompositions",
+                                              "torch._check",
+                                              "torch._check_is_size"};
 
 bool has_unknown_operand(const Graph& graph, const Node& node) {
   bool unknown = false;
@@ -78,7 +81,8 @@ void Interpreter::settle_device(Node& node) const {
   for (const Value& v : node.args) v.for_each_node(look);
   for (const auto& [key, v] : node.kwargs) v.for_each_node(look);
   const Value* device = node.kwarg("device");
-  if (device != nullptr && (device->kind() == Value::Kind::kDevice || device->kind() == Value::Kind::kString)) {
+  if (device != nullptr &&
+      (device->kind() == Value::Kind::kDevice || device->kind() == Value::Kind::kString)) {
     node.meta.tensor.device = device->text() == "cuda" ? "cuda:0" : device->text();
   } else if (!reads) {
     node.meta.tensor.device = "cpu";
@@ -91,7 +95,8 @@ Result<Value> Interpreter::emit(const Expr& at, NodeOp op, std::string target, A
     return error("capture.too_long", "the model makes too many nodes", at.span)
         .with_hint("Unroll the loop or shorten it.");
   }
-  Node& node = draft_.add(op, std::move(target), std::move(arguments.args), std::move(arguments.kwargs), hint);
+  Node& node =
+      draft_.add(op, std::move(target), std::move(arguments.args), std::move(arguments.kwargs), hint);
   node.span = at.span;
   from_input_.push_back(false);
   const NodeId id = node.id;
@@ -107,7 +112,8 @@ Result<Value> Interpreter::emit(const Expr& at, NodeOp op, std::string target, A
 // dynamo turns the tuple that an operation returns into a Python tuple of getitem nodes at once.
 Value Interpreter::expand(const Expr& at, NodeId id) {
   const Meta& meta = draft_.node(id).meta;
-  if (meta.kind == Meta::Kind::kNone) return draft_.node(id).target == "operator.setitem" ? Value::node(id) : Value::none();
+  if (meta.kind == Meta::Kind::kNone)
+    return draft_.node(id).target == "operator.setitem" ? Value::node(id) : Value::none();
   if (meta.kind != Meta::Kind::kTuple) return Value::node(id);
   const std::size_t count = meta.items.size();
   std::vector<Value> items;
@@ -130,8 +136,8 @@ Value Interpreter::expand(const Expr& at, NodeId id) {
 Value Interpreter::tuple_item(const Expr& at, NodeId producer, int64_t index, const std::string& hint) {
   const auto key = std::pair(producer, index);
   if (const auto it = lazy_items_.find(key); it != lazy_items_.end()) return Value::node(it->second);
-  Node& item = draft_.add(NodeOp::kCallFunction, "operator.getitem", {Value::node(producer), Value::integer(index)}, {},
-                          hint);
+  Node& item = draft_.add(NodeOp::kCallFunction, "operator.getitem",
+                          {Value::node(producer), Value::integer(index)}, {}, hint);
   item.span = at.span;
   from_input_.push_back(false);
   lazy_items_.emplace(key, item.id);
@@ -150,7 +156,8 @@ Result<const TensorMeta*> Interpreter::known_tensor(const Expr& at, NodeId id, s
   const Node& node = draft_.node(id);
   if (node.meta.is_tensor()) return &node.meta.tensor;
   return error("capture.needs_shape", fmt::format("{} of '{}' is not known here", what, node.name), at.span)
-      .with_hint("Add the inputs' metadata to weight_meta.py, or see the finding about the operator that made it.");
+      .with_hint(
+          "Add the inputs' metadata to weight_meta.py, or see the finding about the operator that made it.");
 }
 
 }  // namespace passnet

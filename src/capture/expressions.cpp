@@ -10,7 +10,9 @@ using pysrc::ExprKind;
 Result<Value> Interpreter::folded(const Expr& e, Folded folded) {
   if (folded.value) return std::move(*folded.value);
   return error("capture.value", folded.problem, e.span)
-      .with_hint("Python would raise an error here, or the value is beyond what is computed; correct the expression.");
+      .with_hint(
+          "Python would raise an error here, or the value is beyond what is computed; correct the "
+          "expression.");
 }
 
 Result<Value> Interpreter::eval(const Expr& e, const std::string& hint) {
@@ -46,7 +48,8 @@ Result<Value> Interpreter::eval(const Expr& e, const std::string& hint) {
     case ExprKind::kDict: {
       std::vector<std::pair<std::string, Value>> items;
       for (std::size_t i = 0; i + 1 < e.items.size(); i += 2) {
-        if (e.items[i]->kind != ExprKind::kString) return unsupported("dict whose keys are no strings", e.span);
+        if (e.items[i]->kind != ExprKind::kString)
+          return unsupported("dict whose keys are no strings", e.span);
         PN_TRY(Value value, eval(*e.items[i + 1]));
         items.emplace_back(e.items[i]->text, std::move(value));
       }
@@ -114,19 +117,22 @@ Result<std::vector<Value>> Interpreter::elements(const Expr& e, const Value& val
         .with_hint("Only tuples, lists and tensors can.");
   }
   if (is_lazy_tuple(value.as_node())) {
-    return error("capture.needs_shape", "how many values this gives depends on shapes, which are not known", e.span)
+    return error("capture.needs_shape", "how many values this gives depends on shapes, which are not known",
+                 e.span)
         .with_hint("Add the inputs' shapes to weight_meta.py, or unpack into a fixed number of names.");
   }
   PN_TRY(const TensorMeta* tensor, known_tensor(e, value.as_node(), "unpacking a tensor"));
   if (tensor->shape.empty()) {
-    return error("capture.value", "a 0-dim tensor cannot be unpacked", e.span).with_hint("Correct the shape.");
+    return error("capture.value", "a 0-dim tensor cannot be unpacked", e.span)
+        .with_hint("Correct the shape.");
   }
   constexpr int64_t kMaxUnpacked = 1 << 16;
   const int64_t count = tensor->shape.front();
   if (count > kMaxUnpacked) return unsupported(fmt::format("loop over {} rows of a tensor", count), e.span);
   std::vector<Value> items;
   for (int64_t i = 0; i < count; ++i) {
-    PN_TRY(Value item, emit(e, NodeOp::kCallFunction, "operator.getitem", {{value, Value::integer(i)}, {}}, {}));
+    PN_TRY(Value item,
+           emit(e, NodeOp::kCallFunction, "operator.getitem", {{value, Value::integer(i)}, {}}, {}));
     items.push_back(std::move(item));
   }
   return items;
@@ -223,7 +229,8 @@ Result<Value> Interpreter::subscript_of(const Expr& e, const Value& object, cons
     }
     const std::optional<int64_t> at = index_of(index);
     if (!at || *at < 0) {
-      return error("capture.needs_shape", "this index of a tuple depends on its length, which is not known", e.span)
+      return error("capture.needs_shape", "this index of a tuple depends on its length, which is not known",
+                   e.span)
           .with_hint("Add the inputs' shapes to weight_meta.py.");
     }
     return tuple_item(e, node, *at, hint);
@@ -252,10 +259,13 @@ Result<Value> Interpreter::binary(const Expr& at, std::string_view op, const Val
     if (side->is_none() || side->kind() == Value::Kind::kString || side->is_sequence()) {
       return error("capture.value",
                    fmt::format("'{}' between a tensor and {}", op,
-                               side->is_none() ? "None" : side->is_sequence() ? "a sequence" : "a string"),
+                               side->is_none()       ? "None"
+                               : side->is_sequence() ? "a sequence"
+                                                     : "a string"),
                    at.span)
-          .with_hint(side->is_none() ? "The name was freed (`= None`) before this line; remove the free or the use."
-                                     : "Correct the operand.");
+          .with_hint(side->is_none()
+                         ? "The name was freed (`= None`) before this line; remove the free or the use."
+                         : "Correct the operand.");
     }
   }
   return emit(at, NodeOp::kCallFunction, std::string(target), {{a, b}, {}}, hint);

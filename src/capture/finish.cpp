@@ -18,7 +18,8 @@ void Interpreter::collect_outputs(const Value& v, std::vector<NodeId>& out) cons
 void Interpreter::drop_grad_mode_pairs(std::vector<bool>& kept) const {
   constexpr std::string_view kSwitch = "torch._C._set_grad_enabled";
   const auto setting = [&](const Node& node) -> std::optional<bool> {
-    if (node.target != kSwitch || node.args.size() != 1 || node.args[0].kind() != Value::Kind::kBool) return std::nullopt;
+    if (node.target != kSwitch || node.args.size() != 1 || node.args[0].kind() != Value::Kind::kBool)
+      return std::nullopt;
     return node.args[0].as_bool();
   };
   bool mode = true;

@@ -15,9 +15,12 @@ constexpr std::size_t kMaxSequence = std::size_t{1} << 20;
 
 Folded integer_binary(std::string_view op, int64_t a, int64_t b) {
   int64_t out = 0;
-  if (op == "+") return __builtin_add_overflow(a, b, &out) ? Folded::no(kOverflow) : Folded::of(Value::integer(out));
-  if (op == "-") return __builtin_sub_overflow(a, b, &out) ? Folded::no(kOverflow) : Folded::of(Value::integer(out));
-  if (op == "*") return __builtin_mul_overflow(a, b, &out) ? Folded::no(kOverflow) : Folded::of(Value::integer(out));
+  if (op == "+")
+    return __builtin_add_overflow(a, b, &out) ? Folded::no(kOverflow) : Folded::of(Value::integer(out));
+  if (op == "-")
+    return __builtin_sub_overflow(a, b, &out) ? Folded::no(kOverflow) : Folded::of(Value::integer(out));
+  if (op == "*")
+    return __builtin_mul_overflow(a, b, &out) ? Folded::no(kOverflow) : Folded::of(Value::integer(out));
   if (op == "/") {
     if (b == 0) return Folded::no("division by zero");
     return Folded::of(Value::real(static_cast<double>(a) / static_cast<double>(b)));
@@ -70,7 +73,8 @@ Folded real_binary(std::string_view op, double a, double b) {
     return Folded::of(Value::real(op == "%" ? rest : std::floor(quotient + 0.5)));
   }
   if (op == "**") {
-    if (a < 0 && b != std::floor(b)) return Folded::no("a negative base with a fractional exponent is complex");
+    if (a < 0 && b != std::floor(b))
+      return Folded::no("a negative base with a fractional exponent is complex");
     if (a == 0 && b < 0) return Folded::no("division by zero");
     return Folded::of(Value::real(std::pow(a, b)));
   }
@@ -128,13 +132,15 @@ Folded fold_unary(std::string_view op, const Value& a) {
     if (op == "+") return Folded::of(a);
     if (op == "-") return Folded::of(Value::real(-a.as_double()));
   }
-  if (a.kind() == Value::Kind::kComplex && op == "-") return Folded::of(Value::complex(-a.as_double(), -a.imag()));
+  if (a.kind() == Value::Kind::kComplex && op == "-")
+    return Folded::of(Value::complex(-a.as_double(), -a.imag()));
   return Folded::no("this operand has no unary '" + std::string(op) + "'");
 }
 
 Folded fold_binary(std::string_view op, const Value& a, const Value& b) {
   if (is_integer(a) && is_integer(b)) {
-    if (a.kind() == Value::Kind::kBool && b.kind() == Value::Kind::kBool && (op == "&" || op == "|" || op == "^")) {
+    if (a.kind() == Value::Kind::kBool && b.kind() == Value::Kind::kBool &&
+        (op == "&" || op == "|" || op == "^")) {
       return Folded::of(Value::boolean(op == "&"   ? a.as_bool() && b.as_bool()
                                        : op == "|" ? a.as_bool() || b.as_bool()
                                                    : a.as_bool() != b.as_bool()));
@@ -172,12 +178,20 @@ Folded fold_compare(std::string_view op, const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) {
     if (is_integer(a) && is_integer(b)) {
       const int64_t x = a.as_int(), y = b.as_int();
-      return yes(op == "==" ? x == y : op == "!=" ? x != y : op == "<" ? x < y : op == "<=" ? x <= y
-                 : op == ">" ? x > y : x >= y);
+      return yes(op == "=="   ? x == y
+                 : op == "!=" ? x != y
+                 : op == "<"  ? x < y
+                 : op == "<=" ? x <= y
+                 : op == ">"  ? x > y
+                              : x >= y);
     }
     const double x = a.as_double(), y = b.as_double();
-    return yes(op == "==" ? x == y : op == "!=" ? x != y : op == "<" ? x < y : op == "<=" ? x <= y
-               : op == ">" ? x > y : x >= y);
+    return yes(op == "=="   ? x == y
+               : op == "!=" ? x != y
+               : op == "<"  ? x < y
+               : op == "<=" ? x <= y
+               : op == ">"  ? x > y
+                            : x >= y);
   }
   if (op == "==" || op == "!=") return yes((a == b) == (op == "=="));
   return Folded::no("these operands have no '" + std::string(op) + "'");
@@ -198,7 +212,8 @@ Folded fold_subscript(const Value& container, const Value& index) {
   if (const std::optional<int64_t> i = index_of(index)) {
     const int64_t at = *i < 0 ? *i + size : *i;
     if (at < 0 || at >= size) {
-      return Folded::no("index " + std::to_string(*i) + " is out of range, there are " + std::to_string(size));
+      return Folded::no("index " + std::to_string(*i) + " is out of range, there are " +
+                        std::to_string(size));
     }
     if (text) return Folded::of(Value::string(container.text().substr(static_cast<std::size_t>(at), 1)));
     return Folded::of(container.items()[static_cast<std::size_t>(at)]);

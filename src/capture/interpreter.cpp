@@ -17,9 +17,9 @@ using pysrc::StmtKind;
 // Loops are unrolled; a model that runs longer than this is none that was extracted from a graph.
 constexpr int64_t kMaxSteps = int64_t{1} << 22;
 
-constexpr std::string_view kBuiltins[] = {"slice", "int",  "float", "bool",    "len",        "tuple", "list",
-                                          "range", "max",  "min",   "abs",     "sum",        "round", "getattr",
-                                          "str",   "dict", "print", "complex", "isinstance", "pow"};
+constexpr std::string_view kBuiltins[] = {
+    "slice", "int", "float", "bool",    "len", "tuple", "list",  "range",   "max",        "min",
+    "abs",   "sum", "round", "getattr", "str", "dict",  "print", "complex", "isinstance", "pow"};
 
 }  // namespace
 
@@ -47,9 +47,8 @@ Diagnostic Interpreter::unsupported(std::string_view construct, const Span& span
 }
 
 Diagnostic Interpreter::graph_break(std::string_view construct, const Span& span) const {
-  return error("capture.graph_break", fmt::format("{} needs a tensor's value: torch.compile breaks the graph here",
-                                                  construct),
-               span)
+  return error("capture.graph_break",
+               fmt::format("{} needs a tensor's value: torch.compile breaks the graph here", construct), span)
       .with_hint("Capture this variant with `--engine dynamo`, which runs the model.")
       .with("construct", construct);
 }
@@ -68,8 +67,8 @@ Result<Captured> Interpreter::run() {
   }
   const Stmt* forward = pysrc::Module::find(model->body, StmtKind::kFunction, options_.method);
   if (forward == nullptr) {
-    return error("capture.no_forward", fmt::format("class {} has no method {}", options_.class_name, options_.method),
-                 model->span)
+    return error("capture.no_forward",
+                 fmt::format("class {} has no method {}", options_.class_name, options_.method), model->span)
         .with_hint(fmt::format("Define `def {}(self, ...)` in it.", options_.method));
   }
   if (forward->is_async || !forward->decorators.empty()) {
@@ -131,7 +130,8 @@ Status Interpreter::bind_parameters(const Stmt& forward) {
   for (std::size_t i = 1; i < forward.parameters.size(); ++i) {
     const pysrc::Parameter& p = forward.parameters[i];
     if (p.kind != pysrc::Parameter::Kind::kNormal) {
-      return unsupported(p.kind == pysrc::Parameter::Kind::kStar ? "*args parameter" : "**kwargs parameter", p.span);
+      return unsupported(p.kind == pysrc::Parameter::Kind::kStar ? "*args parameter" : "**kwargs parameter",
+                         p.span);
     }
     if (p.name == self_ || locals_.contains(p.name)) {
       return error("pysrc.syntax", fmt::format("the parameter '{}' occurs twice", p.name), p.span)
@@ -151,9 +151,10 @@ Status Interpreter::bind_parameters(const Stmt& forward) {
         if (it->item) items_.emplace(node.id, *it->item);
       } else if (p.default_value == nullptr) {
         findings_.push_back(
-            error("capture.input_without_meta", fmt::format("parameter '{}' has no entry in weight_meta.py", p.name),
-                  p.span)
-                .with_hint(fmt::format("Add a class with `name = \"{}\"`, shape and dtype to weight_meta.py.", p.name)));
+            error("capture.input_without_meta",
+                  fmt::format("parameter '{}' has no entry in weight_meta.py", p.name), p.span)
+                .with_hint(fmt::format("Add a class with `name = \"{}\"`, shape and dtype to weight_meta.py.",
+                                       p.name)));
       }
     }
     locals_[p.name] = Value::node(node.id);
@@ -236,8 +237,8 @@ Status Interpreter::assign(const Expr& target, Value value) {
       if (!object.is_node() || is_lazy_tuple(object.as_node())) {
         return unsupported("store into a list or dict", target.span);
       }
-      PN_CHECK_OK(emit(target, NodeOp::kCallFunction, "operator.setitem", {{object, std::move(index), std::move(value)}, {}},
-                       {}));
+      PN_CHECK_OK(emit(target, NodeOp::kCallFunction, "operator.setitem",
+                       {{object, std::move(index), std::move(value)}, {}}, {}));
       return ok_status();
     }
     case ExprKind::kAttribute: return unsupported("store into an attribute", target.span);
@@ -260,8 +261,10 @@ Status Interpreter::unpack(const Expr& pattern, const std::vector<const Expr*>& 
   }
   if (items.size() != targets.size()) {
     return error("capture.unpack",
-                 fmt::format("{} values are unpacked into {} names", items.size(), targets.size()), pattern.span)
-        .with_hint("Correct the number of names, or the shapes in weight_meta.py if they differ from the model's.");
+                 fmt::format("{} values are unpacked into {} names", items.size(), targets.size()),
+                 pattern.span)
+        .with_hint(
+            "Correct the number of names, or the shapes in weight_meta.py if they differ from the model's.");
   }
   for (std::size_t i = 0; i < targets.size(); ++i) PN_CHECK_OK(assign(*targets[i], items[i]));
   return ok_status();
@@ -289,7 +292,8 @@ Status Interpreter::augmented(const Stmt& s) {
     PN_TRY(updated, emit(target, NodeOp::kCallFunction, std::string(function), {{old, operand}, {}}, hint));
   } else {
     // A Python number on the left has no in-place form: dynamo records the plain operator.
-    PN_TRY(updated, binary(target, s.op, old, operand, target.kind == ExprKind::kName ? target.text : std::string()));
+    PN_TRY(updated,
+           binary(target, s.op, old, operand, target.kind == ExprKind::kName ? target.text : std::string()));
   }
   if (target.kind == ExprKind::kName) {
     locals_[target.text] = std::move(updated);

@@ -16,7 +16,8 @@ namespace passnet {
 // everything else is computed here. finish() makes of the draft what a backend receives.
 class Interpreter {
  public:
-  Interpreter(const pysrc::Module& module, const std::vector<InputMeta>* inputs, const CaptureOptions& options);
+  Interpreter(const pysrc::Module& module, const std::vector<InputMeta>* inputs,
+              const CaptureOptions& options);
 
   Result<Captured> run();
 
@@ -50,7 +51,8 @@ class Interpreter {
   Result<Value> subscript(const Expr& e, const std::string& hint);
   Result<Value> subscript_of(const Expr& e, const Value& object, const Value& index, const std::string& hint);
   Result<Value> unary(const Expr& e, const std::string& hint);
-  Result<Value> binary(const Expr& at, std::string_view op, const Value& a, const Value& b, const std::string& hint);
+  Result<Value> binary(const Expr& at, std::string_view op, const Value& a, const Value& b,
+                       const std::string& hint);
   Result<Value> compare(const Expr& e, const std::string& hint);
   Result<Value> sequence(const Expr& e);
   Result<bool> condition(const Expr& e);
@@ -65,16 +67,19 @@ class Interpreter {
   // Methods whose result is known from the metadata (size, dim, numel, ...): a value, or nothing for other methods.
   Result<std::optional<Value>> metadata_method(const Expr& e, NodeId node, std::string_view method,
                                                const Arguments& arguments);
-  Result<Value> global_call(const Expr& e, const std::string& target, Arguments arguments, const std::string& hint);
+  Result<Value> global_call(const Expr& e, const std::string& target, Arguments arguments,
+                            const std::string& hint);
   // Functions computed here (slice, int, torch.device, torch.Size, math.sqrt): a value, or nothing for others.
-  Result<std::optional<Value>> computed_call(const Expr& e, std::string_view target, const Arguments& arguments);
+  Result<std::optional<Value>> computed_call(const Expr& e, std::string_view target,
+                                             const Arguments& arguments);
   // The positional arguments of the call that an inlined function makes.
   Result<Arguments> inlined_arguments(const Expr& e, const InlinedFunction& function, Arguments arguments);
   Value move_devices(const Value& v, bool direct) const;
 
   // ---- emit.cpp: nodes ----
   // Adds a node, derives its metadata; tuple results become tuples of getitems, as in dynamo.
-  Result<Value> emit(const Expr& at, NodeOp op, std::string target, Arguments arguments, const std::string& hint);
+  Result<Value> emit(const Expr& at, NodeOp op, std::string target, Arguments arguments,
+                     const std::string& hint);
   Value expand(const Expr& at, NodeId node);
   Value tuple_item(const Expr& at, NodeId producer, int64_t index, const std::string& hint);
   void infer_node(NodeId node, const Span& span);

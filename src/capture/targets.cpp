@@ -13,33 +13,68 @@ namespace {
 using NamePair = std::pair<std::string_view, std::string_view>;
 
 constexpr NamePair kBinary[] = {
-    {"+", "operator.add"}, {"-", "operator.sub"}, {"*", "operator.mul"}, {"/", "operator.truediv"},
+    {"+", "operator.add"},       {"-", "operator.sub"}, {"*", "operator.mul"},  {"/", "operator.truediv"},
     {"//", "operator.floordiv"}, {"%", "operator.mod"}, {"**", "operator.pow"}, {"@", "operator.matmul"},
-    {"&", "operator.and_"}, {"|", "operator.or_"}, {"^", "operator.xor"}, {"<<", "operator.lshift"},
-    {">>", "operator.rshift"}, {"==", "operator.eq"}, {"!=", "operator.ne"}, {"<", "operator.lt"},
-    {"<=", "operator.le"}, {">", "operator.gt"}, {">=", "operator.ge"}};
+    {"&", "operator.and_"},      {"|", "operator.or_"}, {"^", "operator.xor"},  {"<<", "operator.lshift"},
+    {">>", "operator.rshift"},   {"==", "operator.eq"}, {"!=", "operator.ne"},  {"<", "operator.lt"},
+    {"<=", "operator.le"},       {">", "operator.gt"},  {">=", "operator.ge"}};
 
 constexpr NamePair kInPlace[] = {
-    {"+", "operator.iadd"}, {"-", "operator.isub"}, {"*", "operator.imul"}, {"/", "operator.itruediv"},
+    {"+", "operator.iadd"},       {"-", "operator.isub"}, {"*", "operator.imul"},  {"/", "operator.itruediv"},
     {"//", "operator.ifloordiv"}, {"%", "operator.imod"}, {"**", "operator.ipow"}, {"@", "operator.imatmul"},
-    {"&", "operator.iand"}, {"|", "operator.ior"}, {"^", "operator.ixor"}, {"<<", "operator.ilshift"},
+    {"&", "operator.iand"},       {"|", "operator.ior"},  {"^", "operator.ixor"},  {"<<", "operator.ilshift"},
     {">>", "operator.irshift"}};
 
 // By the last component of the name: functions and methods alike.
-constexpr std::string_view kTuples[] = {
-    "chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "unsafe_chunk", "unsafe_split",
-    "split_with_sizes", "unsafe_split_with_sizes", "meshgrid", "topk", "sort", "std_mean", "var_mean", "kthvalue",
-    "broadcast_tensors", "multi_head_attention_forward", "_native_multi_head_attention", "lstm", "gru", "slogdet",
-    "max_pool2d_with_indices", "adaptive_max_pool2d_with_indices", "aminmax", "frexp", "linalg_svd", "linalg_qr",
-    "linalg_eigh", "linalg_eig", "svd", "qr", "native_layer_norm", "native_batch_norm", "native_group_norm", "unique",
-    "_unique2", "unique_consecutive", "nonzero_tuple", "atleast_1d_tuple"};
+constexpr std::string_view kTuples[] = {"chunk",
+                                        "split",
+                                        "unbind",
+                                        "tensor_split",
+                                        "hsplit",
+                                        "vsplit",
+                                        "dsplit",
+                                        "unsafe_chunk",
+                                        "unsafe_split",
+                                        "split_with_sizes",
+                                        "unsafe_split_with_sizes",
+                                        "meshgrid",
+                                        "topk",
+                                        "sort",
+                                        "std_mean",
+                                        "var_mean",
+                                        "kthvalue",
+                                        "broadcast_tensors",
+                                        "multi_head_attention_forward",
+                                        "_native_multi_head_attention",
+                                        "lstm",
+                                        "gru",
+                                        "slogdet",
+                                        "max_pool2d_with_indices",
+                                        "adaptive_max_pool2d_with_indices",
+                                        "aminmax",
+                                        "frexp",
+                                        "linalg_svd",
+                                        "linalg_qr",
+                                        "linalg_eigh",
+                                        "linalg_eig",
+                                        "svd",
+                                        "qr",
+                                        "native_layer_norm",
+                                        "native_batch_norm",
+                                        "native_group_norm",
+                                        "unique",
+                                        "_unique2",
+                                        "unique_consecutive",
+                                        "nonzero_tuple",
+                                        "atleast_1d_tuple"};
 // Tuples only with a dim.
-constexpr std::string_view kTuplesWithDim[] = {"max", "min", "median", "nanmedian", "mode", "cummax", "cummin"};
+constexpr std::string_view kTuplesWithDim[] = {"max",  "min",    "median", "nanmedian",
+                                               "mode", "cummax", "cummin"};
 
 constexpr std::string_view kMemoryFormats[] = {"contiguous_format", "preserve_format", "channels_last",
                                                "channels_last_3d"};
-constexpr std::string_view kLayouts[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr",
-                                         "sparse_bsc", "jagged"};
+constexpr std::string_view kLayouts[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
+                                         "sparse_bsr", "sparse_bsc", "jagged"};
 
 std::string_view lookup(const auto& table, std::string_view key) {
   for (const auto& [from, to] : table) {
@@ -77,7 +112,10 @@ const InlinedFunction* inlined_function(std::string_view dotted) {
   static const std::vector<InlinedFunction> kInlined = {
       {"torch.nn.functional.pad",
        "torch._C._nn.pad",
-       {{"input", true, {}}, {"pad", true, {}}, {"mode", false, Value::string("constant")}, {"value", false, {}}}},
+       {{"input", true, {}},
+        {"pad", true, {}},
+        {"mode", false, Value::string("constant")},
+        {"value", false, {}}}},
       {"torch.nn.functional.rms_norm",
        "torch.rms_norm",
        {{"input", true, {}}, {"normalized_shape", true, {}}, {"weight", false, {}}, {"eps", false, {}}}}};

@@ -4,8 +4,8 @@
 #include <optional>
 #include <ostream>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/source.h"
 #include "base/strings.h"
@@ -59,8 +59,8 @@ void print_findings(const CommandResult& result, FileSystem& files, std::ostream
   }
 }
 
-int finish(std::string_view command, const SharedOptions& options, const CommandResult& result, FileSystem& files,
-           std::ostream& out, std::ostream& err) {
+int finish(std::string_view command, const SharedOptions& options, const CommandResult& result,
+           FileSystem& files, std::ostream& out, std::ostream& err) {
   if (options.json || result.as_json) {
     out << dump_json(envelope(command, result), 1) << "\n";
   } else {
@@ -89,12 +89,15 @@ CommandResult CommandResult::error(Diagnostic diagnostic) {
   return result;
 }
 
-int run_cli(std::vector<std::string> args, FileSystem& files, Clock& clock, std::ostream& out, std::ostream& err) {
-  CLI::App app("passnet finds, writes, checks and keeps compiler passes that make PyTorch graphs faster.", "passnet");
+int run_cli(std::vector<std::string> args, FileSystem& files, Clock& clock, std::ostream& out,
+            std::ostream& err) {
+  CLI::App app("passnet finds, writes, checks and keeps compiler passes that make PyTorch graphs faster.",
+               "passnet");
   app.set_version_flag("--version", std::string(kVersion));
   app.require_subcommand(1);
-  app.footer("Exit status: 0 done and all green, 1 done and something is red, 2 cannot run.\n"
-             "`passnet COMMAND --help` tells the options of a command.");
+  app.footer(
+      "Exit status: 0 done and all green, 1 done and something is red, 2 cannot run.\n"
+      "`passnet COMMAND --help` tells the options of a command.");
   SharedOptions options;
   std::vector<std::pair<CLI::App*, std::function<CommandResult(CommandContext&)>>> declared;
   for (const Command& command : kCommands) {
@@ -134,14 +137,16 @@ int run_cli(std::vector<std::string> args, FileSystem& files, Clock& clock, std:
     return 0;
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
-    std::string hint = chosen.empty() ? "`passnet --help` lists the commands"
-                                      : fmt::format("`passnet {} --help` lists its options", chosen.front()->get_name());
+    std::string hint = chosen.empty()
+                           ? "`passnet --help` lists the commands"
+                           : fmt::format("`passnet {} --help` lists its options", chosen.front()->get_name());
     if (chosen.empty() && !first.empty() && first[0] != '-') {
       if (const auto meant = suggestion(first)) hint = fmt::format("did you mean `passnet {}`?", *meant);
     }
     options.json = wants_json;
     const bool unknown = chosen.empty() && !first.empty() && first[0] != '-';
-    const std::string what = unknown ? fmt::format("there is no command `{}`", first) : std::string(error.what());
+    const std::string what =
+        unknown ? fmt::format("there is no command `{}`", first) : std::string(error.what());
     return finish(chosen.empty() ? "usage" : chosen.front()->get_name(), options,
                   CommandResult::error(user_error("cli.usage", what).with_hint(hint)), files, out, err);
   }

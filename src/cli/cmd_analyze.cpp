@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <thread>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/profile_option.h"
@@ -38,7 +38,8 @@ Json node_json(const GraphFacts& facts, const Graph& graph, const Node& node) {
   const auto name = [&](NodeId id) { return graph.node(id).name; };
   std::string form;
   for (const Value& arg : node.args) form += (form.empty() ? "" : ", ") + python_text(arg, name);
-  for (const auto& [key, arg] : node.kwargs) form += (form.empty() ? "" : ", ") + key + "=" + python_text(arg, name);
+  for (const auto& [key, arg] : node.kwargs)
+    form += (form.empty() ? "" : ", ") + key + "=" + python_text(arg, name);
   Json json = {{"name", node.name}, {"kind", name_of(node.op)}, {"target", node.target}, {"form", form}};
   const NodeFacts& f = facts[node.id];
   const Matchability match = matchability(facts, node);
@@ -46,7 +47,8 @@ Json node_json(const GraphFacts& facts, const Graph& graph, const Node& node) {
   json["matchable_because"] = match.meaning;
   json["operator"] = facts.operator_name(node.id);
   json["shape"] = node.meta.is_tensor() ? Json(node.meta.tensor.shape) : Json(nullptr);
-  json["dtype"] = node.meta.is_tensor() ? Json(fmt::format("torch.{}", name_of(node.meta.tensor.dtype))) : Json(nullptr);
+  json["dtype"] =
+      node.meta.is_tensor() ? Json(fmt::format("torch.{}", name_of(node.meta.tensor.dtype))) : Json(nullptr);
   json["host_us"] = f.eager.host_us;
   json["device_us"] = f.eager.device_us;
   json["flops"] = f.cost.flops;
@@ -57,13 +59,15 @@ Json node_json(const GraphFacts& facts, const Graph& graph, const Node& node) {
 
 std::string node_line(const Json& node) {
   std::string shape = "?";
-  if (node["shape"].is_array()) shape = node["shape"].dump() + ":" + node["dtype"].get<std::string>().substr(6);
+  if (node["shape"].is_array())
+    shape = node["shape"].dump() + ":" + node["dtype"].get<std::string>().substr(6);
   std::string form = node["form"];
   if (form.size() > 46) form = form.substr(0, 43) + "...";
   std::string target = node["target"];
   if (node["kind"] == "call_method") target.insert(0, 1, '.');
-  return fmt::format("  {:<16} {:<36} ({:<46}) {:<28} {:>6.1f} {:>8.1f}  {}\n", node["name"].get<std::string>(), target, form, shape,
-                     node["host_us"].get<double>(), node["device_us"].get<double>(),
+  return fmt::format("  {:<16} {:<36} ({:<46}) {:<28} {:>6.1f} {:>8.1f}  {}\n",
+                     node["name"].get<std::string>(), target, form, shape, node["host_us"].get<double>(),
+                     node["device_us"].get<double>(),
                      node["wall"].is_null() ? std::string() : node["wall"]["code"].get<std::string>());
 }
 
@@ -73,7 +77,9 @@ CommandResult analyze(CommandContext& context, const AnalyzeArguments& arguments
   CommandResult result;
   CapturedSample sample;
   if (context.files.is_file(join_path(arguments.directory, "graph_list.txt"))) {
-    const int jobs = context.options.jobs > 0 ? context.options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int jobs = context.options.jobs > 0
+                         ? context.options.jobs
+                         : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     auto captured = capture_sample(context.files, arguments.directory, context.options.device, jobs);
     if (!captured.ok()) return CommandResult::error(std::move(captured).error());
     sample = std::move(*captured);
@@ -105,19 +111,21 @@ CommandResult analyze(CommandContext& context, const AnalyzeArguments& arguments
         table += node_line(nodes.back());
       }
       result.text += fmt::format("{}{}\n  {:<16} {:<36} {:<48} {:<28} {:>6} {:>8}  wall\n{}\n", variant.name,
-                                 variant.graphs.size() > 1 ? fmt::format(" graph {}", g) : "", "node", "target", "arguments", "result",
-                                 "host us", "dev us", table);
+                                 variant.graphs.size() > 1 ? fmt::format(" graph {}", g) : "", "node",
+                                 "target", "arguments", "result", "host us", "dev us", table);
       graphs.push_back({{"nodes", std::move(nodes)}});
     }
     variants.push_back({{"name", variant.name}, {"graphs", std::move(graphs)}});
   }
   result.text += to_text(plan, arguments.refused);
-  result.text += "\nThe ceiling is optimistic: perfect kernels, and the fixed tax as measured on small graphs.\n";
+  result.text +=
+      "\nThe ceiling is optimistic: perfect kernels, and the fixed tax as measured on small graphs.\n";
   result.document = {{"sample", sample.name}, {"variants", std::move(variants)}, {"plan", to_json(plan)}};
   const auto red = [](const Diagnostic& d) { return d.severity == Severity::kError; };
   result.findings = std::move(sample.findings);
   result.findings.insert(result.findings.end(), plan.findings.begin(), plan.findings.end());
-  result.outcome = std::any_of(result.findings.begin(), result.findings.end(), red) ? Outcome::kRed : Outcome::kGreen;
+  result.outcome =
+      std::any_of(result.findings.begin(), result.findings.end(), red) ? Outcome::kRed : Outcome::kGreen;
   return result;
 }
 

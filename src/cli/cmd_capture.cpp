@@ -1,7 +1,7 @@
 #include <filesystem>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "sample/sample.h"
@@ -17,10 +17,13 @@ struct CaptureArguments {
 };
 
 // A sample stands for its variants; any other folder is taken as one variant.
-Result<std::vector<Variant>> variants_of(FileSystem& files, const std::string& directory, CommandResult& result) {
+Result<std::vector<Variant>> variants_of(FileSystem& files, const std::string& directory,
+                                         CommandResult& result) {
   if (!files.is_file(join_path(directory, "graph_list.txt"))) {
     if (!files.exists(directory)) {
-      return user_error("sample.missing", "there is no such folder").at(directory).with_hint("name the folder of a variant (it holds model.py) or of a sample (graph_list.txt)");
+      return user_error("sample.missing", "there is no such folder")
+          .at(directory)
+          .with_hint("name the folder of a variant (it holds model.py) or of a sample (graph_list.txt)");
     }
     Variant variant;
     variant.label = variant.dir = directory;
@@ -46,7 +49,8 @@ CommandResult native(CommandContext& context, const CaptureArguments& arguments)
       for (size_t g = 0; g < captured->graphs.size(); ++g) {
         graphs.push_back(to_json(captured->graphs[g]));
         result.text += fmt::format("# {}{}\n{}", variant.label,
-                                   captured->graphs.size() > 1 ? fmt::format(" graph {}", g) : "", print(captured->graphs[g]));
+                                   captured->graphs.size() > 1 ? fmt::format(" graph {}", g) : "",
+                                   print(captured->graphs[g]));
       }
       for (Diagnostic& finding : captured->findings) result.findings.push_back(std::move(finding));
       variants.push_back({{"name", variant.label}, {"graphs", graphs}});
@@ -90,9 +94,10 @@ CommandResult dynamo(CommandContext& context, const CaptureArguments& arguments)
     result.text += fmt::format("# {}\n", variant.value("label", ""));
     if (variant.contains("error")) {
       result.outcome = Outcome::kRed;
-      result.findings.push_back(user_error("capture.dynamo", variant["error"].value("message", "dynamo failed"))
-                                    .at(variant.value("label", ""))
-                                    .with_hint("`passnet capture` without --engine reads the model itself and names the line"));
+      result.findings.push_back(
+          user_error("capture.dynamo", variant["error"].value("message", "dynamo failed"))
+              .at(variant.value("label", ""))
+              .with_hint("`passnet capture` without --engine reads the model itself and names the line"));
       continue;
     }
     for (const Json& graph : variant["graphs"]) {
@@ -116,7 +121,8 @@ std::function<CommandResult(CommandContext&)> declare_capture(CLI::App& app) {
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   return [arguments](CommandContext& context) {
-    CommandResult result = arguments->engine == "native" ? native(context, *arguments) : dynamo(context, *arguments);
+    CommandResult result =
+        arguments->engine == "native" ? native(context, *arguments) : dynamo(context, *arguments);
     if (arguments->format == "json") result.as_json = true;
     return result;
   };

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <thread>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "check/check.h"
 #include "cli/command.h"
@@ -26,7 +26,9 @@ struct CheckArguments {
 // The files of a folder by relative path, compiled Python left out.
 Result<std::map<std::string, std::string>> read_folder(FileSystem& files, const std::string& folder) {
   if (!files.is_directory(folder)) {
-    return user_error("check.no_pass_dir", "there is no such folder").at(folder).with_hint("a sample's pass_dir holds the passes; name another with --pass-dir");
+    return user_error("check.no_pass_dir", "there is no such folder")
+        .at(folder)
+        .with_hint("a sample's pass_dir holds the passes; name another with --pass-dir");
   }
   PN_TRY(const std::vector<std::string> names, files.list_recursive(folder));
   std::map<std::string, std::string> out;
@@ -47,11 +49,14 @@ std::string_view word(check::Proof proof) {
 }
 
 std::string check_text(const check::CheckReport& report) {
-  std::string text = fmt::format("passes in order: {}\n", report.order.empty() ? "none" : fmt::format("{}", fmt::join(report.order, ", ")));
+  std::string text =
+      fmt::format("passes in order: {}\n",
+                  report.order.empty() ? "none" : fmt::format("{}", fmt::join(report.order, ", ")));
   for (const check::VariantReport& variant : report.variants) {
     for (size_t g = 0; g < variant.graphs.size(); ++g) {
       const check::GraphReport& graph = variant.graphs[g];
-      text += fmt::format("{}{}: {}\n", variant.name, variant.graphs.size() > 1 ? fmt::format(" graph {}", g) : "",
+      text += fmt::format("{}{}: {}\n", variant.name,
+                          variant.graphs.size() > 1 ? fmt::format(" graph {}", g) : "",
                           graph.matched ? "MATCH" : "NO MATCH -> variant would score 0.1");
       for (const check::PassMatches& pass : graph.passes) {
         for (const check::MatchReport& match : pass.matches) {
@@ -62,15 +67,17 @@ std::string check_text(const check::CheckReport& report) {
     }
   }
   for (const check::Subject& subject : report.subjects) {
-    text += fmt::format("{:<10} {}{}\n", subject.name, word(subject.proof), subject.by.empty() ? "" : " by " + subject.by);
+    text += fmt::format("{:<10} {}{}\n", subject.name, word(subject.proof),
+                        subject.by.empty() ? "" : " by " + subject.by);
   }
   return text;
 }
 
-Status add_smoke(CommandContext& context, const CheckArguments& arguments, const std::string& pass_dir, const CapturedSample& sample,
-                 CommandResult& result) {
+Status add_smoke(CommandContext& context, const CheckArguments& arguments, const std::string& pass_dir,
+                 const CapturedSample& sample, CommandResult& result) {
   std::map<DType, std::string> one_per_dtype;
-  for (const CapturedVariant& variant : sample.variants) one_per_dtype.try_emplace(variant.dtype, variant.name);
+  for (const CapturedVariant& variant : sample.variants)
+    one_per_dtype.try_emplace(variant.dtype, variant.name);
   Json labels = Json::array();
   for (const auto& [dtype, name] : one_per_dtype) labels.push_back(name);
   WorkerRequest request;
@@ -85,12 +92,14 @@ Status add_smoke(CommandContext& context, const CheckArguments& arguments, const
   PN_TRY(Json reply, worker.call(request));
   for (const Json& variant : reply["variants"]) {
     const bool ok = variant.value("ok", false);
-    std::string what = ok ? "poisoned, plain and repeated calls agree with eager (interpreter on the CPU)" : "failed";
+    std::string what =
+        ok ? "poisoned, plain and repeated calls agree with eager (interpreter on the CPU)" : "failed";
     if (!ok && variant.contains("error")) what = variant["error"].value("message", "failed");
     if (!ok && variant.contains("calls")) {
       for (const Json& call : variant["calls"]) {
         if (call.value("ok", true)) continue;
-        if (call.contains("error")) what = call["error"].value("message", what);
+        if (call.contains("error"))
+          what = call["error"].value("message", what);
         else if (call.contains("outputs")) {
           for (const Json& output : call["outputs"]) {
             if (!output.value("ok", true)) what = output.value("reason", what);
@@ -103,7 +112,8 @@ Status add_smoke(CommandContext& context, const CheckArguments& arguments, const
     result.text += fmt::format("smoke {}: {}\n", variant.value("label", ""), what);
     if (!ok) {
       result.outcome = Outcome::kRed;
-      result.findings.push_back(user_error("check.smoke", fmt::format("{}: {}", variant.value("label", ""), what)).at(pass_dir));
+      result.findings.push_back(
+          user_error("check.smoke", fmt::format("{}: {}", variant.value("label", ""), what)).at(pass_dir));
     }
   }
   result.document["smoke"] = std::move(reply);
@@ -111,11 +121,14 @@ Status add_smoke(CommandContext& context, const CheckArguments& arguments, const
 }
 
 CommandResult run_check(CommandContext& context, const CheckArguments& arguments) {
-  const int jobs = context.options.jobs > 0 ? context.options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int jobs = context.options.jobs > 0
+                       ? context.options.jobs
+                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   auto sample = capture_sample(context.files, arguments.sample, context.options.device, jobs);
   if (!sample.ok()) return CommandResult::error(std::move(sample).error());
   if (auto reason = unusable(*sample)) return CommandResult::error(std::move(*reason));
-  const std::string folder = arguments.pass_dir.empty() ? join_path(arguments.sample, "pass_dir") : arguments.pass_dir;
+  const std::string folder =
+      arguments.pass_dir.empty() ? join_path(arguments.sample, "pass_dir") : arguments.pass_dir;
   auto files = read_folder(context.files, folder);
   if (!files.ok()) return CommandResult::error(std::move(files).error());
   std::vector<check::Variant> variants;
@@ -148,8 +161,11 @@ CommandResult run_check(CommandContext& context, const CheckArguments& arguments
     const Status smoked = add_smoke(context, arguments, folder, *sample, result);
     if (!smoked.ok()) return CommandResult::error(smoked.error());
   }
-  const auto blocking = std::count_if(result.findings.begin(), result.findings.end(), [](const Diagnostic& d) { return d.severity == Severity::kError; });
-  result.text += result.outcome == Outcome::kGreen ? "PRE-FLIGHT GREEN\n" : fmt::format("PRE-FLIGHT: {} blocking issue(s)\n", blocking);
+  const auto blocking = std::count_if(result.findings.begin(), result.findings.end(),
+                                      [](const Diagnostic& d) { return d.severity == Severity::kError; });
+  result.text += result.outcome == Outcome::kGreen
+                     ? "PRE-FLIGHT GREEN\n"
+                     : fmt::format("PRE-FLIGHT: {} blocking issue(s)\n", blocking);
   return result;
 }
 
@@ -162,8 +178,11 @@ std::function<CommandResult(CommandContext&)> declare_check(CLI::App& app) {
   app.add_option("--rules", arguments->rules, "Which source rules an evaluation would load by")
       ->check(CLI::IsMember({"public", "strict"}))
       ->capture_default_str();
-  app.add_option("--max-variants", arguments->max_variants, "Check only so many variants (0: all)")->check(CLI::Range(0, 100000))->capture_default_str();
-  app.add_flag("--smoke", arguments->smoke, "Also run one variant per dtype: poisoned, plain and repeated calls");
+  app.add_option("--max-variants", arguments->max_variants, "Check only so many variants (0: all)")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  app.add_flag("--smoke", arguments->smoke,
+               "Also run one variant per dtype: poisoned, plain and repeated calls");
   return [arguments](CommandContext& context) { return run_check(context, *arguments); };
 }
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <thread>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/profile_option.h"
@@ -24,7 +24,9 @@ struct SolveArguments {
 CommandResult restore(CommandContext& context, const SolveArguments& arguments) {
   const std::string root = arguments.options.out.empty() ? arguments.options.sample : arguments.options.out;
   if (!context.files.is_directory(root)) {
-    return CommandResult::error(user_error("sample.missing", "there is no such sample directory").at(root).with_hint("give the folder that solve was given"));
+    return CommandResult::error(user_error("sample.missing", "there is no such sample directory")
+                                    .at(root)
+                                    .with_hint("give the folder that solve was given"));
   }
   auto store = StateStore::open(context.files, context.clock, root);
   if (!store.ok()) return CommandResult::error(std::move(store).error());
@@ -40,8 +42,9 @@ CommandResult solve(CommandContext& context, SolveArguments& arguments) {
   auto profile = chosen_profile(context);
   if (!profile.ok()) return CommandResult::error(std::move(profile).error());
   arguments.options.device = context.options.device;
-  arguments.options.jobs = context.options.jobs > 0 ? context.options.jobs
-                                                    : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  arguments.options.jobs = context.options.jobs > 0
+                               ? context.options.jobs
+                               : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   ProcessWorker worker;
   arguments.preflight.progress = context.progress;
   arguments.preflight.run = !arguments.no_preflight_run;
@@ -54,6 +57,12 @@ CommandResult solve(CommandContext& context, SolveArguments& arguments) {
   result.text = to_text(*report);
   result.document = to_json(*report);
   result.findings = std::move(report->findings);
+  if (report->green()) {
+    // What stood in no pass's way is worth knowing, and no error.
+    for (Diagnostic& finding : result.findings) {
+      if (finding.severity == Severity::kError) finding.severity = Severity::kWarning;
+    }
+  }
   return result;
 }
 
@@ -61,11 +70,18 @@ CommandResult solve(CommandContext& context, SolveArguments& arguments) {
 
 std::function<CommandResult(CommandContext&)> declare_solve(CLI::App& app) {
   auto arguments = std::make_shared<SolveArguments>();
-  app.add_option("SAMPLE", arguments->options.sample, "Sample directory (it holds graph_list.txt)")->required();
-  app.add_flag("--no-gpu", arguments->no_gpu, "Stop after the pre-flight and say what is predicted (always so for now: nothing is evaluated yet)");
-  app.add_option("--out", arguments->options.out, "Write pass_dir and .passnet below this folder, not into the sample");
-  app.add_option("--restore", arguments->restore, "Put a kept state back: its hash or the beginning of it, or `found` for what was there first");
-  app.add_flag("--no-preflight-run", arguments->no_preflight_run, "Skip the interpreter: structure and source rules only, no PyTorch needed");
+  app.add_option("SAMPLE", arguments->options.sample, "Sample directory (it holds graph_list.txt)")
+      ->required();
+  app.add_flag(
+      "--no-gpu", arguments->no_gpu,
+      "Stop after the pre-flight and say what is predicted (always so for now: nothing is evaluated yet)");
+  app.add_option("--out", arguments->options.out,
+                 "Write pass_dir and .passnet below this folder, not into the sample");
+  app.add_option(
+      "--restore", arguments->restore,
+      "Put a kept state back: its hash or the beginning of it, or `found` for what was there first");
+  app.add_flag("--no-preflight-run", arguments->no_preflight_run,
+               "Skip the interpreter: structure and source rules only, no PyTorch needed");
   return [arguments](CommandContext& context) {
     return arguments->restore.empty() ? solve(context, *arguments) : restore(context, *arguments);
   };

@@ -29,9 +29,9 @@ enum class Outcome : int {
 struct SharedOptions {
   bool json = false;
   bool quiet = false;
-  std::string device = "cuda";  ///< what captured graphs, patterns and written files are for
-  int jobs = 0;                 ///< 0: as many as the machine has cores
-  std::string profile = "h200"; ///< name of a shipped machine profile, or a file
+  std::string device = "cuda";   ///< what captured graphs, patterns and written files are for
+  int jobs = 0;                  ///< 0: as many as the machine has cores
+  std::string profile = "h200";  ///< name of a shipped machine profile, or a file
   std::string log = "warning";
 };
 
@@ -73,6 +73,7 @@ std::function<CommandResult(CommandContext&)> declare_doctor(CLI::App& app);
 std::function<CommandResult(CommandContext&)> declare_solve(CLI::App& app);
 
 /// The whole program: parses, runs, prints, and returns the exit status. `args` without the program's name.
-int run_cli(std::vector<std::string> args, FileSystem& files, Clock& clock, std::ostream& out, std::ostream& err);
+int run_cli(std::vector<std::string> args, FileSystem& files, Clock& clock, std::ostream& out,
+            std::ostream& err);
 
 }  // namespace passnet

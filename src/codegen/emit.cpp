@@ -167,10 +167,12 @@ void Emitter::survey() {
   }
   wide_ = farthest > kInt32Max - 65536;
   for (const char* word :
-       {"tl", "triton", "torch", "libdevice", "pid", "float", "range", "int", "bool", "abs", "max", "min", "sum", "pow",
-        "round", "any", "all", "and", "or", "not", "is", "in", "if", "else", "for", "while", "def", "return", "lambda",
-        "None", "True", "False", "pass", "with", "as", "from", "import", "global", "del", "try", "except", "raise",
-        "class", "yield", "assert", "break", "continue", "print", "len", "type", "DT"}) {
+       {"tl",     "triton",   "torch", "libdevice", "pid",    "float", "range", "int",   "bool",
+        "abs",    "max",      "min",   "sum",       "pow",    "round", "any",   "all",   "and",
+        "or",     "not",      "is",    "in",        "if",     "else",  "for",   "while", "def",
+        "return", "lambda",   "None",  "True",      "False",  "pass",  "with",  "as",    "from",
+        "import", "global",   "del",   "try",       "except", "raise", "class", "yield", "assert",
+        "break",  "continue", "print", "len",       "type",   "DT"}) {
     taken_.insert(word);
   }
 }
@@ -282,7 +284,8 @@ void Emitter::open(const IterVar& v) {
   if (v.role == IterVar::Role::kSerial) {
     s.head = fmt::format("for {}_at in tl.static_range({}):", v.name, n);
     scopes_.push_back(std::move(s));
-    line(scopes_.size() - 1, fmt::format("{} = tl.full([], {}_at, {})", v.name, v.name, wide_ ? "tl.int64" : "tl.int32"));
+    line(scopes_.size() - 1,
+         fmt::format("{} = tl.full([], {}_at, {})", v.name, v.name, wide_ ? "tl.int64" : "tl.int32"));
     return;
   }
   const std::string& block = block_text_[v.id];
@@ -314,7 +317,8 @@ std::string Emitter::shape_of(uint64_t deps) {
   std::string first = two_dimensional_ ? "1" : "", second = "1";
   for (const IterVar& v : plan_.vars) {
     if ((deps & IndexPool::bit(v.id)) == 0 || !block_text_.count(v.id)) continue;
-    (v.role == IterVar::Role::kRow || v.role == IterVar::Role::kFlat || v.first ? first : second) = block_text_[v.id];
+    (v.role == IterVar::Role::kRow || v.role == IterVar::Role::kFlat || v.first ? first : second) =
+        block_text_[v.id];
   }
   return two_dimensional_ ? fmt::format("[{}, {}]", first, second) : fmt::format("[{}]", first);
 }
@@ -392,9 +396,11 @@ std::string Emitter::constant(const ValueNode& n, bool bare) {
   std::string literal;
   if (is_floating(n.type)) {
     const double a = std::abs(n.value);
-    literal = a <= 1.7976931348623157e308 ? float_literal(n.value, n.type) : fmt::format("float(\"{}\")", python_float(n.value));
+    literal = a <= 1.7976931348623157e308 ? float_literal(n.value, n.type)
+                                          : fmt::format("float(\"{}\")", python_float(n.value));
     // Triton reads a float literal as float32 only in this range.
-    const bool plain = n.value == 0 || !(a <= 1.7976931348623157e308) || (a >= 1.1754943508222875e-38 && a <= 3.4028234663852886e38);
+    const bool plain = n.value == 0 || !(a <= 1.7976931348623157e308) ||
+                       (a >= 1.1754943508222875e-38 && a <= 3.4028234663852886e38);
     bare = bare && n.type == DType::kFloat32 && plain;
   } else if (n.type == DType::kBool) {
     literal = n.int_value != 0 ? "True" : "False";
@@ -426,7 +432,8 @@ Result<std::string> Emitter::value(ValueId v) {
   PN_TRY(const std::string text, expression(v));
   // Conversions used once stand where they are used.
   if (n.kind == ValueNode::Kind::kCast && uses_[v] <= 1 && text.size() < 90) return text;
-  if (n.kind == ValueNode::Kind::kCall && uses_[v] <= 1 && text.size() < 36 && n.type != DType::kBool) return "(" + text + ")";
+  if (n.kind == ValueNode::Kind::kCall && uses_[v] <= 1 && text.size() < 36 && n.type != DType::kBool)
+    return "(" + text + ")";
   const size_t s = scope_for(graph_.deps(v));
   std::string wish = "t";
   if (n.kind == ValueNode::Kind::kLoad) {
@@ -456,7 +463,8 @@ Result<std::string> Emitter::load(ValueId v) {
   }
   const std::string lanes = lanes_in(deps);
   if (!lanes.empty()) mask = mask.empty() ? lanes : fmt::format("{} & {}", mask, lanes);
-  const std::string address = offset == "0" ? pointer(n.buffer) : fmt::format("{} + {}", pointer(n.buffer), offset);
+  const std::string address =
+      offset == "0" ? pointer(n.buffer) : fmt::format("{} + {}", pointer(n.buffer), offset);
   if (mask.empty()) return fmt::format("tl.load({})", address);
   return fmt::format("tl.load({}, mask={}, other={})", address, mask, is_floating(n.type) ? "0.0" : "0");
 }
@@ -468,11 +476,13 @@ Result<std::string> Emitter::shared_division(ValueId v) {
   const ValueNode& divisor = graph_.node(n.args[1]);
   uint64_t fast = 0;
   for (const IterVar& var : plan_.vars) {
-    if (var.role == IterVar::Role::kFlat || var.role == IterVar::Role::kCol || var.role == IterVar::Role::kLane) {
+    if (var.role == IterVar::Role::kFlat || var.role == IterVar::Role::kCol ||
+        var.role == IterVar::Role::kLane) {
       fast |= IndexPool::bit(var.id);
     }
   }
-  if ((graph_.deps(n.args[1]) & (fast | loop_mask_)) != 0 || (graph_.deps(n.args[0]) & fast) == 0) return std::string();
+  if ((graph_.deps(n.args[1]) & (fast | loop_mask_)) != 0 || (graph_.deps(n.args[0]) & fast) == 0)
+    return std::string();
   PN_TRY(const std::string a, value(n.args[0]));
   if (divisor.kind == ValueNode::Kind::kConst) {
     int exponent = 0;
@@ -484,11 +494,13 @@ Result<std::string> Emitter::shared_division(ValueId v) {
   auto it = reciprocals_.find(n.args[1]);
   if (it == reciprocals_.end()) {
     const std::string r = name("inverse");
-    line(scope_for(graph_.deps(n.args[1])), fmt::format("{} = tl.div_rn(1.0, {})", r, without_parentheses(b)));
+    line(scope_for(graph_.deps(n.args[1])),
+         fmt::format("{} = tl.div_rn(1.0, {})", r, without_parentheses(b)));
     it = reciprocals_.emplace(n.args[1], r).first;
   }
   need("_div_by");
-  const std::string plain = divisor.kind == ValueNode::Kind::kConst ? constant(divisor, true) : without_parentheses(b);
+  const std::string plain =
+      divisor.kind == ValueNode::Kind::kConst ? constant(divisor, true) : without_parentheses(b);
   return fmt::format("_div_by({}, {}, {})", without_parentheses(a), plain, it->second);
 }
 
@@ -510,8 +522,9 @@ Result<std::string> Emitter::call(ValueId v) {
     if (arg.kind == ValueNode::Kind::kConst) {
       if (counted && arg.type == DType::kInt64) {
         // A bound that an index is compared with changes with the sizes.
-        args.push_back(arg.int_value == 0 ? "0" : arg.int_value < 0 ? "(-" + hoist("L", -arg.int_value) + ")"
-                                                                    : hoist("L", arg.int_value));
+        args.push_back(arg.int_value == 0  ? "0"
+                       : arg.int_value < 0 ? "(-" + hoist("L", -arg.int_value) + ")"
+                                           : hoist("L", arg.int_value));
       } else {
         args.push_back(constant(arg, fixed));
       }
@@ -548,7 +561,8 @@ Result<std::string> Emitter::expression(ValueId v) {
           sides.push_back(std::move(text));
         }
       }
-      return fmt::format("tl.where({}, {}, {})", without_parentheses(c), without_parentheses(sides[0]), without_parentheses(sides[1]));
+      return fmt::format("tl.where({}, {}, {})", without_parentheses(c), without_parentheses(sides[0]),
+                         without_parentheses(sides[1]));
     }
     default: return internal_error("codegen.emit", "a value of no kind");
   }
@@ -588,7 +602,8 @@ std::string Emitter::combine(const ValueNode& n, const std::string& acc, const s
 }
 
 // The tile folded along its second axis.
-Result<std::string> Emitter::folded(const ValueNode& n, const std::string& body, const std::string& position) {
+Result<std::string> Emitter::folded(const ValueNode& n, const std::string& body,
+                                    const std::string& position) {
   const DType t = graph_.node(n.args[0]).type;
   switch (n.op) {
     case ReduceOp::kSum: return fmt::format("tl.sum({}, 1, keep_dims=True)", body);
@@ -622,7 +637,9 @@ Status Emitter::reduction(ValueId v) {
   if ((body_deps & IndexPool::bit(var->id)) == 0) {
     body = fmt::format("tl.broadcast_to({}, {})", body, shape_of(body_deps | IndexPool::bit(var->id)));
   }
-  if (var->masked()) body = fmt::format("tl.where({}_in, {}, {})", var->name, without_parentheses(body), identity(n.op, b.type));
+  if (var->masked())
+    body =
+        fmt::format("tl.where({}_in, {}, {})", var->name, without_parentheses(body), identity(n.op, b.type));
   const std::string out = name(graph_.hint(v) != nullptr ? *graph_.hint(v) : std::string(name_of(n.op)));
   if (n.op == ReduceOp::kArgMax || n.op == ReduceOp::kArgMin) {
     const std::string at = name("at");
@@ -633,7 +650,8 @@ Status Emitter::reduction(ValueId v) {
     line(s, fmt::format("{} = {}.to(tl.int64)", out, out));
   } else {
     PN_TRY(const std::string fold, folded(n, body, ""));
-    line(s, fmt::format("{} = {}{}", out, fold, is_half(b.type) ? fmt::format(".to({})", dtype(b.type)) : ""));
+    line(s,
+         fmt::format("{} = {}{}", out, fold, is_half(b.type) ? fmt::format(".to({})", dtype(b.type)) : ""));
   }
   scopes_[s].values.emplace(v, out);
   return {};
@@ -666,16 +684,19 @@ Status Emitter::loop(ValueId v, const IterVar& var) {
   for (const ValueId r : group) {
     const ValueNode& n = graph_.node(r);
     const DType t = graph_.node(n.args[0]).type;
-    const std::string acc = name((graph_.hint(r) != nullptr ? *graph_.hint(r) : std::string(name_of(n.op))) + (lane ? "_acc" : ""));
+    const std::string acc = name((graph_.hint(r) != nullptr ? *graph_.hint(r) : std::string(name_of(n.op))) +
+                                 (lane ? "_acc" : ""));
     const uint64_t deps = graph_.deps(r) | (lane ? IndexPool::bit(var.id) : 0);
     accs.push_back(acc);
     line(s, fmt::format("{} = tl.full({}, {}, {})", acc, shape_of(deps), identity(n.op, t),
                         is_half(t) ? "tl.float32" : dtype(t)));
     if (n.op == ReduceOp::kArgMax || n.op == ReduceOp::kArgMin) {
-      line(s, fmt::format("{}_at = tl.full({}, {}, {})", acc, shape_of(deps), hoist("N", var.extent), wide_ ? "tl.int64" : "tl.int32"));
+      line(s, fmt::format("{}_at = tl.full({}, {}, {})", acc, shape_of(deps), hoist("N", var.extent),
+                          wide_ ? "tl.int64" : "tl.int32"));
     }
   }
-  if (s + 1 != scopes_.size()) return internal_error("codegen.emit", "a loop inside a loop it does not depend on");
+  if (s + 1 != scopes_.size())
+    return internal_error("codegen.emit", "a loop inside a loop it does not depend on");
   open(var);
   for (size_t k = 0; k < group.size(); ++k) {
     const ValueNode& n = graph_.node(group[k]);
@@ -683,11 +704,13 @@ Status Emitter::loop(ValueId v, const IterVar& var) {
     PN_TRY(std::string body, value(n.args[0]));
     if (is_half(t)) body = fmt::format("{}.to(tl.float32)", body);
     const bool masked = lane && var.masked();
-    if (masked) body = fmt::format("tl.where({}_in, {}, {})", var.name, without_parentheses(body), identity(n.op, t));
+    if (masked)
+      body = fmt::format("tl.where({}_in, {}, {})", var.name, without_parentheses(body), identity(n.op, t));
     if (n.op == ReduceOp::kArgMax || n.op == ReduceOp::kArgMin) {
       const char* fn = n.op == ReduceOp::kArgMax ? "_max_at" : "_min_at";
       need(fn);
-      line(scopes_.size() - 1, fmt::format("{}, {}_at = {}({}, {}_at, {}, {})", accs[k], accs[k], fn, accs[k], accs[k], body, var.name));
+      line(scopes_.size() - 1, fmt::format("{}, {}_at = {}({}, {}_at, {}, {})", accs[k], accs[k], fn, accs[k],
+                                           accs[k], body, var.name));
     } else {
       line(scopes_.size() - 1, fmt::format("{} = {}", accs[k], combine(n, accs[k], body)));
     }
@@ -707,7 +730,8 @@ Status Emitter::loop(ValueId v, const IterVar& var) {
         line(s, fmt::format("{} = {}", out, fold));
       }
     }
-    if (position) line(s, fmt::format("{} = {}.to(tl.int64)", lane ? out : accs[k], lane ? out : accs[k] + "_at"));
+    if (position)
+      line(s, fmt::format("{} = {}.to(tl.int64)", lane ? out : accs[k], lane ? out : accs[k] + "_at"));
     if (!position && is_half(t)) line(s, fmt::format("{} = {}.to({})", out, out, dtype(t)));
     scopes_[s].values.emplace(group[k], out);
   }
@@ -719,7 +743,8 @@ Status Emitter::product(ValueId v) {
   const ValueNode& n = graph_.node(v);
   const IterVar* k = var_of(n.var);
   const IterVar* kt = var_of(n.other);
-  if (k == nullptr || kt == nullptr || scopes_.size() != 1) return internal_error("codegen.emit", "a product inside a loop");
+  if (k == nullptr || kt == nullptr || scopes_.size() != 1)
+    return internal_error("codegen.emit", "a product inside a loop");
   const std::string acc = name(graph_.hint(v) != nullptr ? *graph_.hint(v) : std::string("product"));
   line(0, fmt::format("{} = tl.full({}, 0.0, tl.float32)", acc, shape_of(graph_.deps(v))));
   open(*k);
@@ -730,7 +755,8 @@ Status Emitter::product(ValueId v) {
   // What was only widened from a 16-bit type goes to the matrix units as it was.
   const auto narrow = [&](ValueId f) {
     const ValueNode& node = graph_.node(f);
-    return node.kind == ValueNode::Kind::kCast && is_half(graph_.node(node.args[0]).type) ? node.args[0] : kNoValue;
+    return node.kind == ValueNode::Kind::kCast && is_half(graph_.node(node.args[0]).type) ? node.args[0]
+                                                                                          : kNoValue;
   };
   const ValueId a16 = narrow(factor[0]), b16 = narrow(factor[1]);
   const bool half = a16 != kNoValue && b16 != kNoValue && graph_.node(a16).type == graph_.node(b16).type;
@@ -749,7 +775,8 @@ Status Emitter::product(ValueId v) {
     // A masked load is zero beyond the end; what is computed from it may not be.
     if (inner.masked() && graph_.node(factor[side]).kind != ValueNode::Kind::kLoad) {
       text = fmt::format("tl.where({}_in, {}, {})", inner.name, without_parentheses(text),
-                         half ? fmt::format("tl.full([], 0.0, {})", dtype(graph_.node(factor[side]).type)) : std::string("0.0"));
+                         half ? fmt::format("tl.full([], 0.0, {})", dtype(graph_.node(factor[side]).type))
+                              : std::string("0.0"));
     }
     tiles[side] = without_parentheses(text);
     if (plan_.round_factors) {
@@ -785,7 +812,8 @@ Status Emitter::stores(uint64_t loop_bit) {
       continue;
     }
     if (scalar && !two_dimensional_) {
-      line(at, fmt::format("tl.store({} + tl.zeros([BLOCK], tl.int32), {}, mask=tl.arange(0, BLOCK) == 0)", address, stored));
+      line(at, fmt::format("tl.store({} + tl.zeros([BLOCK], tl.int32), {}, mask=tl.arange(0, BLOCK) == 0)",
+                           address, stored));
       continue;
     }
     line(at, mask.empty() ? fmt::format("tl.store({}, {})", address, stored)
@@ -810,12 +838,14 @@ Result<KernelText> Emitter::run() {
   };
   for (const int32_t b : read) {
     out_.reads.push_back(b);
-    add_pointer(b, program_.buffers[static_cast<size_t>(b)].name, program_.buffers[static_cast<size_t>(b)].dtype);
+    add_pointer(b, program_.buffers[static_cast<size_t>(b)].name,
+                program_.buffers[static_cast<size_t>(b)].dtype);
   }
   for (size_t k = 0; k < plan_.stores.size(); ++k) {
     const StorePlan& s = plan_.stores[k];
     out_.writes.emplace_back(s.output, s.scratch);
-    add_pointer(-1 - static_cast<int32_t>(k), s.output >= 0 ? "out" : program_.buffers[static_cast<size_t>(s.scratch)].name, s.dtype);
+    add_pointer(-1 - static_cast<int32_t>(k),
+                s.output >= 0 ? "out" : program_.buffers[static_cast<size_t>(s.scratch)].name, s.dtype);
   }
   scopes_.push_back({});
   if (half_ != DType::kFloat32) out_.constants.emplace_back("DT", triton_dtype(half_));

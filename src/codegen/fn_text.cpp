@@ -18,10 +18,24 @@ namespace {
 
 bool is_infix(Fn fn) {
   switch (fn) {
-    case Fn::kAdd: case Fn::kSub: case Fn::kMul: case Fn::kTruncDiv: case Fn::kNeg: case Fn::kLt: case Fn::kLe: case Fn::kGt:
-    case Fn::kGe: case Fn::kEq: case Fn::kNe: case Fn::kIsNan: case Fn::kAnd: case Fn::kOr: case Fn::kXor: case Fn::kNot:
-    case Fn::kShl: case Fn::kShr:
-      return true;
+    case Fn::kAdd:
+    case Fn::kSub:
+    case Fn::kMul:
+    case Fn::kTruncDiv:
+    case Fn::kNeg:
+    case Fn::kLt:
+    case Fn::kLe:
+    case Fn::kGt:
+    case Fn::kGe:
+    case Fn::kEq:
+    case Fn::kNe:
+    case Fn::kIsNan:
+    case Fn::kAnd:
+    case Fn::kOr:
+    case Fn::kXor:
+    case Fn::kNot:
+    case Fn::kShl:
+    case Fn::kShr: return true;
     default: return false;
   }
 }
@@ -38,11 +52,14 @@ Result<FnText> fn_text(Fn fn, DType type, std::vector<std::string> args) {
   const bool single = type == DType::kFloat32;
   const auto infix = [&](const char* op) { return FnText{fmt::format("{} {} {}", a, op, b), false, {}}; };
   const auto lib = [&](const char* name) {
-    return FnText{b.empty() ? fmt::format("libdevice.{}({})", name, a) : fmt::format("libdevice.{}({}, {})", name, a, b),
-                  true, {}};
+    return FnText{b.empty() ? fmt::format("libdevice.{}({})", name, a)
+                            : fmt::format("libdevice.{}({}, {})", name, a, b),
+                  true,
+                  {}};
   };
   const auto helper = [&](const char* name) {
-    return FnText{b.empty() ? fmt::format("{}({})", name, a) : fmt::format("{}({}, {})", name, a, b), false, name};
+    return FnText{b.empty() ? fmt::format("{}({})", name, a) : fmt::format("{}({}, {})", name, a, b), false,
+                  name};
   };
   switch (fn) {
     case Fn::kAdd: return infix("+");
@@ -68,7 +85,8 @@ Result<FnText> fn_text(Fn fn, DType type, std::vector<std::string> args) {
     case Fn::kCeil: return FnText{fmt::format("tl.ceil({})", a), false, {}};
     case Fn::kTrunc: return lib("trunc");
     case Fn::kRint: return lib("rint");
-    case Fn::kSqrt: return FnText{single ? fmt::format("tl.sqrt_rn({})", a) : fmt::format("tl.sqrt({})", a), false, {}};
+    case Fn::kSqrt:
+      return FnText{single ? fmt::format("tl.sqrt_rn({})", a) : fmt::format("tl.sqrt({})", a), false, {}};
     case Fn::kRsqrt: return lib("rsqrt");
     case Fn::kExp: return lib("exp");
     case Fn::kExp2: return lib("exp2");

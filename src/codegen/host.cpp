@@ -55,9 +55,9 @@ std::vector<int64_t> strides_of(const TensorMeta& meta) {
 
 // Memory that a route allocates, in order: outputs, then intermediates.
 struct Allocation {
-  std::vector<int64_t> shape;     // as allocated
+  std::vector<int64_t> shape;  // as allocated
   DType dtype = DType::kFloat32;
-  std::vector<int64_t> permute;   // applied afterwards; empty: none
+  std::vector<int64_t> permute;  // applied afterwards; empty: none
 };
 
 std::vector<Allocation> allocations(const PassEntry& entry, const WrittenEntry& written) {
@@ -123,11 +123,14 @@ struct HostPlan {
 
 std::string python_name(const std::string& wish) {
   static const std::set<std::string> taken = {
-      "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-      "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-      "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "torch", "triton", "tl", "operator",
-      "math", "inspect", "graph", "module", "pattern", "slice", "float", "complex", "name", "key", "entry", "k", "driver",
-      "libdevice", "run", "grid", "head", "stream", "device", "constants", "function", "metadata", "zip", "any", "len"};
+      "False",   "None",     "True",      "and",      "as",        "assert", "async",    "await",
+      "break",   "class",    "continue",  "def",      "del",       "elif",   "else",     "except",
+      "finally", "for",      "from",      "global",   "if",        "import", "in",       "is",
+      "lambda",  "nonlocal", "not",       "or",       "pass",      "raise",  "return",   "try",
+      "while",   "with",     "yield",     "torch",    "triton",    "tl",     "operator", "math",
+      "inspect", "graph",    "module",    "pattern",  "slice",     "float",  "complex",  "name",
+      "key",     "entry",    "k",         "driver",   "libdevice", "run",    "grid",     "head",
+      "stream",  "device",   "constants", "function", "metadata",  "zip",    "any",      "len"};
   std::string out;
   for (const char c : wish) {
     const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -191,8 +194,8 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
     for (const PassEntry& e : spec.entries) {
       const Binding& b = e.bindings[static_cast<size_t>(spec.returns)];
       if (b.is_tensor) {
-        known.insert(fmt::format("({}, {}, torch.{})", tuple_text(b.tensor.shape), tuple_text(strides_of(b.tensor)),
-                                 name_of(b.tensor.dtype)));
+        known.insert(fmt::format("({}, {}, torch.{})", tuple_text(b.tensor.shape),
+                                 tuple_text(strides_of(b.tensor)), name_of(b.tensor.dtype)));
       }
     }
     if (known.empty()) return out;
@@ -203,7 +206,8 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
         "def _return_{0}(x):\n"
         "    if (x.shape, x.stride(), x.dtype) not in {1}:\n"
         "        if (tuple(x.shape), _plain_strides(x.shape, x.stride()), x.dtype) not in {1}:\n"
-        "            raise ValueError(f\"{0} was not written for {{tuple(x.shape)}} {{x.stride()}} {{x.dtype}}\")\n"
+        "            raise ValueError(f\"{0} was not written for {{tuple(x.shape)}} {{x.stride()}} "
+        "{{x.dtype}}\")\n"
         "    return x\n",
         spec.route, table);
     out.call = fmt::format("_return_{}({})", spec.route, out.call);
@@ -211,7 +215,8 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
   }
 
   if (tensors.empty()) {
-    return user_error("codegen.no_tensor", spec.name + ": a region that reads no tensor has no device to run on")
+    return user_error("codegen.no_tensor",
+                      spec.name + ": a region that reads no tensor has no device to run on")
         .with_hint("Leave it to eager, or take in a node that reads a tensor.");
   }
 
@@ -284,7 +289,8 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
     while (!used.insert(name).second) name += "_";
     names.push_back(name);
   }
-  if (names.size() != n) return internal_error("codegen.bindings", spec.name + ": bindings and placeholders differ in number");
+  if (names.size() != n)
+    return internal_error("codegen.bindings", spec.name + ": bindings and placeholders differ in number");
   std::vector<std::string> key;
   for (const size_t i : tensors) {
     key.push_back(names[i] + ".shape");
@@ -319,8 +325,9 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
         for (size_t e = 0; same && e < entries.size(); ++e) {
           if (plan_of[e] != number) continue;
           const TensorMeta& m = entries[e].bindings[i].tensor;
-          same = m.shape == memory[e][o].shape && m.dtype == memory[e][o].dtype && memory[e][o].permute.empty() &&
-                 strides_of(m) == contiguous_strides(m.shape) && m.numel() > 0;
+          same = m.shape == memory[e][o].shape && m.dtype == memory[e][o].dtype &&
+                 memory[e][o].permute.empty() && strides_of(m) == contiguous_strides(m.shape) &&
+                 m.numel() > 0;
         }
         if (same) {
           like = i;
@@ -383,8 +390,7 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
       std::vector<std::string> pointers;
       for (const std::string& operand : plan.kernels[k]) pointers.push_back("p_" + operand);
       line(fmt::format("run, grid, head, constants = launch_{}", k));
-      line(fmt::format("run(grid, 1, 1, stream, *head, {}, *constants)",
-                       fmt::join(pointers, ", ")));
+      line(fmt::format("run(grid, 1, 1, stream, *head, {}, *constants)", fmt::join(pointers, ", ")));
     }
     line("return " + result);
     return t;
@@ -417,7 +423,9 @@ Result<std::string> write_pass_file(const PassSpec& spec) {
     std::vector<std::string> args, kwargs;
     for (const Value& v : node->args) args.push_back(text(v));
     for (const auto& [k, v] : node->kwargs) kwargs.push_back(fmt::format("\"{}\": {}", k, text(v)));
-    const std::string call = kwargs.empty() ? tuple_text(args) : fmt::format("{}, {{{}}}", tuple_text(args), fmt::join(kwargs, ", "));
+    const std::string call = kwargs.empty()
+                                 ? tuple_text(args)
+                                 : fmt::format("{}, {{{}}}", tuple_text(args), fmt::join(kwargs, ", "));
     switch (node->op) {
       case NodeOp::kPlaceholder:
         parameters.push_back(name);
@@ -431,10 +439,12 @@ Result<std::string> write_pass_file(const PassSpec& spec) {
         } else if (root == "operator" || root == "math") {
           modules.insert(root);
         } else if (root != "torch") {
-          return user_error("codegen.target", fmt::format("{}: a pass file may not import {} for {}", spec.name, root, node->target))
+          return user_error("codegen.target", fmt::format("{}: a pass file may not import {} for {}",
+                                                          spec.name, root, node->target))
               .with_hint("Leave the node out of the region.");
         }
-        summary += fmt::format("{}{}", summary.empty() ? "" : ", ", node->target.substr(node->target.rfind('.') + 1));
+        summary += fmt::format("{}{}", summary.empty() ? "" : ", ",
+                               node->target.substr(node->target.rfind('.') + 1));
         body += fmt::format("    {} = graph.call_function({}, {})\n", name, target, call);
         break;
       }
@@ -443,10 +453,12 @@ Result<std::string> write_pass_file(const PassSpec& spec) {
         body += fmt::format("    {} = graph.call_method(\"{}\", {})\n", name, node->target, call);
         break;
       case NodeOp::kGetAttr:
-        return user_error("codegen.get_attr", spec.name + ": a pattern cannot hold the attribute " + node->target)
+        return user_error("codegen.get_attr",
+                          spec.name + ": a pattern cannot hold the attribute " + node->target)
             .with_hint("Make it an input of the region.");
       case NodeOp::kOutput:
-        if (node->args.size() != 1) return internal_error("codegen.pattern", spec.name + ": a pattern without one output");
+        if (node->args.size() != 1)
+          return internal_error("codegen.pattern", spec.name + ": a pattern without one output");
         body += fmt::format("    graph.output({})\n", args[0]);
         break;
     }

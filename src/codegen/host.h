@@ -22,10 +22,10 @@ struct WrittenEntry {
 
 // What becomes of one pass in _shared_kernels.py.
 struct RouteText {
-  std::string name;            // "add_layer_norm"
-  std::string tables;          // module-level literals
-  std::string functions;       // the route's function
-  std::string call;            // the expression dispatch_wrapper returns
+  std::string name;       // "add_layer_norm"
+  std::string tables;     // module-level literals
+  std::string functions;  // the route's function
+  std::string call;       // the expression dispatch_wrapper returns
 };
 
 // Table, function and call of a route. `written` is parallel to `entries` (both empty for a zero-launch pass).

@@ -35,10 +35,11 @@ Interval plus(Interval a, Interval b) {
 
 bool IndexPool::Less::operator()(const IndexSum& a, const IndexSum& b) const {
   if (a.constant != b.constant) return a.constant < b.constant;
-  return std::lexicographical_compare(
-      a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(), [](const IndexTerm& x, const IndexTerm& y) {
-        return std::tuple(x.key(), x.coefficient) < std::tuple(y.key(), y.coefficient);
-      });
+  return std::lexicographical_compare(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(),
+                                      [](const IndexTerm& x, const IndexTerm& y) {
+                                        return std::tuple(x.key(), x.coefficient) <
+                                               std::tuple(y.key(), y.coefficient);
+                                      });
 }
 
 VarId IndexPool::add_var(int64_t extent) {
@@ -48,9 +49,7 @@ VarId IndexPool::add_var(int64_t extent) {
 
 IndexId IndexPool::constant(int64_t value) { return intern({{}, value}); }
 
-IndexId IndexPool::var(VarId v) {
-  return intern({{IndexTerm{IndexTerm::Kind::kDigit, v, 1, 0, 1}}, 0});
-}
+IndexId IndexPool::var(VarId v) { return intern({{IndexTerm{IndexTerm::Kind::kDigit, v, 1, 0, 1}}, 0}); }
 
 IndexId IndexPool::atom(int32_t number, Interval range, uint64_t deps) {
   atoms_.emplace(number, std::pair(range, deps));
@@ -160,7 +159,8 @@ IndexId IndexPool::scale(IndexId a, int64_t factor) {
   return intern(std::move(s));
 }
 
-bool IndexPool::split_scale(const IndexSum& rest, int64_t d, int64_t* c, IndexSum* big, IndexSum* small) const {
+bool IndexPool::split_scale(const IndexSum& rest, int64_t d, int64_t* c, IndexSum* big,
+                            IndexSum* small) const {
   std::vector<int64_t> candidates;
   for (const IndexTerm& t : rest.terms) candidates.push_back(std::gcd(std::abs(t.coefficient), d));
   std::sort(candidates.rbegin(), candidates.rend());

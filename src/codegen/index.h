@@ -25,10 +25,10 @@ struct Interval {
 // One summand: coefficient times a digit of an iteration variable, or times something without a closed form.
 struct IndexTerm {
   enum class Kind : uint8_t {
-    kDigit,     // (variable / div) % mod; mod 0: no modulus
-    kQuotient,  // floor(sum / div), sum being another index
-    kRemainder, // sum mod `mod`, in [0, mod)
-    kAtom       // an integer that is computed at run time
+    kDigit,      // (variable / div) % mod; mod 0: no modulus
+    kQuotient,   // floor(sum / div), sum being another index
+    kRemainder,  // sum mod `mod`, in [0, mod)
+    kAtom        // an integer that is computed at run time
   };
   Kind kind = Kind::kDigit;
   int32_t ref = 0;  // VarId, IndexId or the caller's number of the atom

@@ -17,7 +17,8 @@ TEST(IndexPool, ReshapeOfAPermutedViewIsStrided) {
   EXPECT_EQ(four[1], p.var(t));
   EXPECT_EQ(four[2], p.floor_div(p.var(c), 32));
   EXPECT_EQ(four[3], p.mod(p.var(c), 32));
-  EXPECT_EQ(p.linearize(std::vector<IndexId>{four[0], four[1], four[2], four[3]}, split), p.linearize(at, flat));
+  EXPECT_EQ(p.linearize(std::vector<IndexId>{four[0], four[1], four[2], four[3]}, split),
+            p.linearize(at, flat));
 }
 
 TEST(IndexPool, DigitsOfOneVariableRecombine) {
@@ -69,7 +70,11 @@ TEST(IndexPool, SimplificationIsExact) {
       for (size_t n = 0; n < values.size(); ++n) {
         const int64_t x = values[n][i], y = values[n][j];
         const int64_t m = ((x % k) + k) % k;
-        const int64_t v = op == 0 ? x + y : op == 1 ? x * k : op == 2 ? (x - m) / k : op == 3 ? m : x + offset;
+        const int64_t v = op == 0   ? x + y
+                          : op == 1 ? x * k
+                          : op == 2 ? (x - m) / k
+                          : op == 3 ? m
+                                    : x + offset;
         values[n].push_back(v);
         RC_ASSERT(p.evaluate(made, vars[n]) == v);
         RC_ASSERT(p.range(made).lo <= v && v <= p.range(made).hi);

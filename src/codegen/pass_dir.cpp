@@ -16,7 +16,8 @@ using codegen::KernelText;
 using codegen::WrittenEntry;
 
 // `bindings` may know more about the layout of arguments than the program does.
-Result<WrittenEntry> write_entry(const Program& program, const std::vector<Binding>* bindings, bool strip_casts) {
+Result<WrittenEntry> write_entry(const Program& program, const std::vector<Binding>* bindings,
+                                 bool strip_casts) {
   WrittenEntry out;
   codegen::PlanOptions options;
   options.strip_casts = strip_casts;
@@ -115,7 +116,8 @@ void share_texts(const std::vector<PassEntry>& sources, std::vector<WrittenEntry
 
 std::string manifest(const std::vector<PassSpec>& passes) {
   std::string out = "[";
-  for (size_t i = 0; i < passes.size(); ++i) out += fmt::format("{}\n  \"{}\"", i == 0 ? "" : ",", passes[i].name);
+  for (size_t i = 0; i < passes.size(); ++i)
+    out += fmt::format("{}\n  \"{}\"", i == 0 ? "" : ",", passes[i].name);
   return out + (passes.empty() ? "]\n" : "\n]\n");
 }
 
@@ -131,7 +133,8 @@ ScheduleEstimate estimate_schedule(const Program& program) {
   }
   out.kernels = static_cast<int>(written->plan.kernels.size());
   for (const codegen::KernelPlan& k : written->plan.kernels) {
-    if (out.schedule.find(k.schedule) == std::string::npos) out.schedule += (out.schedule.empty() ? "" : "+") + k.schedule;
+    if (out.schedule.find(k.schedule) == std::string::npos)
+      out.schedule += (out.schedule.empty() ? "" : "+") + k.schedule;
     out.read_bytes += k.read_bytes;
     out.write_bytes += k.write_bytes;
     out.flops += k.flops;
@@ -149,14 +152,17 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
   bool libdevice = false, launches = false;
   for (size_t p = 0; p < passes.size(); ++p) {
     const PassSpec& spec = passes[p];
-    if (!names.insert(spec.name).second) return user_error("codegen.name", "two passes are named " + spec.name);
-    if (!routes.insert(spec.route).second) return user_error("codegen.route", "two passes have the route " + spec.route);
+    if (!names.insert(spec.name).second)
+      return user_error("codegen.name", "two passes are named " + spec.name);
+    if (!routes.insert(spec.route).second)
+      return user_error("codegen.route", "two passes have the route " + spec.route);
     PN_TRY(out.files[spec.name + ".py"], codegen::write_pass_file(spec));
     std::vector<WrittenEntry> entries;
     std::vector<PassEntry> sources;
     std::vector<size_t> source_of;
     if (spec.kind == Region::Kind::kKernel) {
-      if (spec.entries.empty()) return internal_error("codegen.entries", spec.name + ": a kernel pass without entries");
+      if (spec.entries.empty())
+        return internal_error("codegen.entries", spec.name + ": a kernel pass without entries");
       sources = with_layouts(spec, source_of);
       for (const PassEntry& e : sources) {
         Result<WrittenEntry> written = write_entry(e.program, &e.bindings, false);
@@ -176,7 +182,8 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
           auto [it, fresh] = kernel_names.emplace(text.body, "");
           if (fresh) {
             ++count;
-            it->second = count == 1 ? fmt::format("_{}_kernel", spec.route) : fmt::format("_{}_kernel_{}", spec.route, count);
+            it->second = count == 1 ? fmt::format("_{}_kernel", spec.route)
+                                    : fmt::format("_{}_kernel_{}", spec.route, count);
             kernels += fmt::format("@triton.jit\ndef {}{}\n\n", it->second, text.body);
             helpers.insert(text.helpers.begin(), text.helpers.end());
             libdevice = libdevice || text.uses_libdevice;
@@ -210,7 +217,8 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
     text += "import triton\nimport triton.language as tl\n";
     if (libdevice) text += "from triton.language.extra import libdevice\n";
     text += "from triton.runtime import driver\n\n\n";
-    text += codegen::device_helpers(helpers) + kernels + "\n" + codegen::template_text("launch.py") + "\n\n" + tables + "\n" + functions;
+    text += codegen::device_helpers(helpers) + kernels + "\n" + codegen::template_text("launch.py") + "\n\n" +
+            tables + "\n" + functions;
   } else {
     text += "\n\n";
   }

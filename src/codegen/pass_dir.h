@@ -16,9 +16,9 @@ using PassDirFiles = std::map<std::string, std::string>;
 // One compiled kernel entry, for the device-free compilation check and the point-sampled proof.
 struct KernelEntry {
   std::string route;
-  size_t pass = 0, entry = 0;                 // indices into the specs
-  std::string kernel;                         // function name in _shared_kernels.py
-  std::vector<std::string> pointer_dtypes;    // "*fp32", in argument order
+  size_t pass = 0, entry = 0;                                  // indices into the specs
+  std::string kernel;                                          // function name in _shared_kernels.py
+  std::vector<std::string> pointer_dtypes;                     // "*fp32", in argument order
   std::vector<std::pair<std::string, std::string>> constants;  // name and Python literal, in argument order
   int num_warps = 4, num_stages = 1;
   int64_t grid = 1;

@@ -1,8 +1,8 @@
 #include "codegen/pass_dir.h"
 
+#include <gtest/gtest.h>
 #include <cstdlib>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <iterator>
 
 #include "codegen/test_programs.h"
@@ -19,9 +19,11 @@ std::string read(const std::string& path) {
 TEST(PassDir, HandBuiltPassesAreWrittenAsAccepted) {
   const Result<GeneratedPassDir> made = generate_pass_dir(codegen::test_passes());
   ASSERT_TRUE(made.ok()) << made.error().message;
-  for (const std::string name : {"_shared_kernels.py", "FuseAddLayerNormPermute.py", "sorted_output_pass_rule_names.json"}) {
+  for (const std::string name :
+       {"_shared_kernels.py", "FuseAddLayerNormPermute.py", "sorted_output_pass_rule_names.json"}) {
     const std::string path = std::string(PASSNET_SOURCE_DIR) + "/tests/golden/codegen/" + name + ".txt";
-    if (std::getenv("PASSNET_ACCEPT") != nullptr) std::ofstream(path, std::ios::binary) << made->files.at(name);
+    if (std::getenv("PASSNET_ACCEPT") != nullptr)
+      std::ofstream(path, std::ios::binary) << made->files.at(name);
     EXPECT_EQ(made->files.at(name), read(path)) << name;
   }
 }
@@ -39,7 +41,8 @@ TEST(PassDir, OneKernelServesAllElementTypes) {
   ASSERT_TRUE(made.ok());
   std::map<std::string, std::set<std::string>> kernels;
   for (const KernelEntry& k : made->kernels) kernels[k.route].insert(k.kernel);
-  for (const char* route : {"gelu", "add_layer_norm_permute", "batch_norm_silu", "masked_softmax", "silu_cat"}) {
+  for (const char* route :
+       {"gelu", "add_layer_norm_permute", "batch_norm_silu", "masked_softmax", "silu_cat"}) {
     EXPECT_EQ(kernels[route].size(), 1U) << route;
   }
   EXPECT_EQ(kernels["squeeze_excite"].size(), 3U);
@@ -54,9 +57,11 @@ TEST(PassDir, EveryConstantOfAKernelIsAParameter) {
     ASSERT_NE(at, std::string::npos) << k.kernel;
     const std::string head = text.substr(at, text.find("):", at) - at);
     size_t parameters = 0;
-    for (size_t p = head.find("tl.constexpr"); p != std::string::npos; p = head.find("tl.constexpr", p + 1)) ++parameters;
+    for (size_t p = head.find("tl.constexpr"); p != std::string::npos; p = head.find("tl.constexpr", p + 1))
+      ++parameters;
     EXPECT_EQ(parameters, k.constants.size()) << k.kernel;
-    for (const auto& [name, value] : k.constants) EXPECT_NE(head.find(name + ": tl.constexpr"), std::string::npos) << name;
+    for (const auto& [name, value] : k.constants)
+      EXPECT_NE(head.find(name + ": tl.constexpr"), std::string::npos) << name;
   }
 }
 

@@ -11,12 +11,13 @@ namespace passnet::codegen {
 
 namespace {
 
-constexpr int64_t kUnrollLimit = 32;       // points of a reduction written out one by one
-constexpr int64_t kSerialLimit = 128;      // points folded in a loop by each lane
+constexpr int64_t kUnrollLimit = 32;         // points of a reduction written out one by one
+constexpr int64_t kSerialLimit = 128;        // points folded in a loop by each lane
 constexpr int64_t kPersistentLimit = 32768;  // elements of a row held at once
-constexpr int64_t kMultiprocessors = 132;  // of the machine the block sizes aim at
+constexpr int64_t kMultiprocessors = 132;    // of the machine the block sizes aim at
 constexpr size_t kMaxKernels = 8;
-constexpr double kScalarProducts = 1 << 25;  // multiply-adds of one product that may go without the matrix units
+constexpr double kScalarProducts =
+    1 << 25;  // multiply-adds of one product that may go without the matrix units
 
 int64_t product(const std::vector<int64_t>& v) {
   return std::accumulate(v.begin(), v.end(), int64_t{1}, std::multiplies<>());
@@ -75,10 +76,10 @@ class Planner {
     std::map<ArrayId, int64_t> sizes;
     uint64_t row_mask = 0;
     bool lanes = false;
-    ArrayId dot = -1;                              // a sum of products over the whole space, and
-    uint64_t dot_rows = 0, dot_columns = 0;        // the axes that only its left or right factor depends on
-    ArrayId refused = -1;    // a product too large to go without the matrix units
-    ArrayId to_memory = -1;  // must be computed by an earlier kernel first
+    ArrayId dot = -1;                        // a sum of products over the whole space, and
+    uint64_t dot_rows = 0, dot_columns = 0;  // the axes that only its left or right factor depends on
+    ArrayId refused = -1;                    // a product too large to go without the matrix units
+    ArrayId to_memory = -1;                  // must be computed by an earlier kernel first
   };
 
   Status plan_group(const std::vector<Target>& targets, int depth);
@@ -89,8 +90,8 @@ class Planner {
   Result<KernelPlan> products(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   Result<KernelPlan> flat(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   // `sliced`: for values that are the same along the fastest axis, not for two directions of memory.
-  Result<KernelPlan> tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial, size_t row_axis,
-                           bool sliced);
+  Result<KernelPlan> tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial,
+                           size_t row_axis, bool sliced);
   bool costly_per_slice(const Trial& trial) const;
   Result<KernelPlan> rows(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   // Lowers the targets at the axes' positions `at`; lane variables by extent.
@@ -100,7 +101,8 @@ class Planner {
   void count(KernelPlan& plan) const;
   TrialContext context() const { return {program_, buffers_, in_memory_, options_.strip_casts}; }
   Diagnostic refuse(std::string_view code, ArrayId array, std::string_view why) const {
-    return user_error(fmt::format("codegen.{}", code), fmt::format("{}: {}", program_.array(array).label, why));
+    return user_error(fmt::format("codegen.{}", code),
+                      fmt::format("{}: {}", program_.array(array).label, why));
   }
 
   const Program& program_;
@@ -113,7 +115,8 @@ class Planner {
 Result<ProgramPlan> Planner::run() {
   for (size_t i = 0; i < program_.arrays().size(); ++i) {
     const Array& a = program_.arrays()[i];
-    if (is_complex(a.dtype)) return refuse("complex", static_cast<ArrayId>(i), "complex numbers have no kernel");
+    if (is_complex(a.dtype))
+      return refuse("complex", static_cast<ArrayId>(i), "complex numbers have no kernel");
     if (a.kind != Array::Kind::kInput) continue;
     const TensorMeta& meta = program_.inputs()[static_cast<size_t>(a.input)];
     Buffer b;
@@ -151,7 +154,8 @@ Result<ProgramPlan> Planner::run() {
     }
     out.output_strides.push_back(stride);
     if (product(a.shape) == 0) continue;
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == stored; });
+    const auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == stored; });
     if (group == groups.end()) {
       groups.push_back({stored, {t}});
     } else {
@@ -160,7 +164,8 @@ Result<ProgramPlan> Planner::run() {
   }
   for (const auto& [shape, targets] : groups) PN_CHECK_OK(plan_group(targets, 0));
   if (kernels_.size() > kMaxKernels) {
-    return refuse("too_many_kernels", program_.outputs[0], fmt::format("would take {} kernels", kernels_.size()));
+    return refuse("too_many_kernels", program_.outputs[0],
+                  fmt::format("would take {} kernels", kernels_.size()));
   }
   out.buffers = std::move(buffers_);
   out.kernels = std::move(kernels_);
@@ -183,7 +188,8 @@ Status Planner::plan_group(const std::vector<Target>& targets, int depth) {
     }
     Choice choice = classify(trial);
     if (choice.refused >= 0) {
-      return refuse("dense_product", choice.refused, "a product of this size that is no plain matrix product stays in the library");
+      return refuse("dense_product", choice.refused,
+                    "a product of this size that is no plain matrix product stays in the library");
     }
     if (choice.to_memory >= 0) {
       const Array& a = program_.array(choice.to_memory);
@@ -234,8 +240,11 @@ Status Planner::plan_group(const std::vector<Target>& targets, int depth) {
       for (const LoadRead& l : trial.loads) {
         int64_t run = 0;
         const VarId u = unit_var(*trial.pool, l.offset, &run);
-        if (u < 0 || u == trial.axes[fast] || (trial.pool->deps(l.offset) & IndexPool::bit(trial.axes[fast])) == 0) continue;
-        const auto axis = static_cast<size_t>(std::find(trial.axes.begin(), trial.axes.end(), u) - trial.axes.begin());
+        if (u < 0 || u == trial.axes[fast] ||
+            (trial.pool->deps(l.offset) & IndexPool::bit(trial.axes[fast])) == 0)
+          continue;
+        const auto axis =
+            static_cast<size_t>(std::find(trial.axes.begin(), trial.axes.end(), u) - trial.axes.begin());
         if (axis >= fast || trial.extents[axis] < 16 || trial.extents[fast] < 16 || run < 8) continue;
         votes[axis] += static_cast<double>(product(buffers_[static_cast<size_t>(l.buffer)].shape)) *
                        size_of(buffers_[static_cast<size_t>(l.buffer)].dtype);
@@ -270,7 +279,8 @@ Planner::Choice Planner::classify(const Trial& t) const {
   const VarId fast = t.axes.empty() ? -1 : t.axes.back();
   for (const ReduceRead& r : t.reduces) {
     c.sizes[r.array] = r.size;
-    const bool position = program_.array(r.array).op == ReduceOp::kArgMax || program_.array(r.array).op == ReduceOp::kArgMin;
+    const bool position =
+        program_.array(r.array).op == ReduceOp::kArgMax || program_.array(r.array).op == ReduceOp::kArgMin;
     if (r.size <= 4 && !position) {
       c.modes.emplace(r.array, Mode::kUnroll);
       continue;
@@ -288,7 +298,8 @@ Planner::Choice Planner::classify(const Trial& t) const {
       return c;
     }
     if (r.size >= 32 && is_sum_of_products(t, r)) {
-      const double terms = static_cast<double>(product(program_.array(r.array).shape)) * static_cast<double>(r.size);
+      const double terms =
+          static_cast<double>(product(program_.array(r.array).shape)) * static_cast<double>(r.size);
       if (terms > kScalarProducts) {
         c.refused = r.array;
         return c;
@@ -337,7 +348,9 @@ Planner::Choice Planner::classify(const Trial& t) const {
         again *= t.extents[k];
       }
     }
-    if (again > 1 && (again > 64 || static_cast<double>(again - 1) * static_cast<double>(own) * static_cast<double>(r->size) > 65536.0)) {
+    if (again > 1 && (again > 64 || static_cast<double>(again - 1) * static_cast<double>(own) *
+                                            static_cast<double>(r->size) >
+                                        65536.0)) {
       c.to_memory = r->array;
       return c;
     }
@@ -352,9 +365,12 @@ bool Planner::is_sum_of_products(const Trial& t, const ReduceRead& r) const {
   const ValueNode& fold = t.graph->node(r.value);
   if (fold.op != ReduceOp::kSum) return false;
   const ValueNode& body = t.graph->node(fold.args[0]);
-  if (body.kind != ValueNode::Kind::kCall || body.fn != Fn::kMul || body.args[0] == body.args[1]) return false;
+  if (body.kind != ValueNode::Kind::kCall || body.fn != Fn::kMul || body.args[0] == body.args[1])
+    return false;
   for (const ValueId f : body.args) {
-    if ((t.graph->deps(f) & IndexPool::bit(r.var)) == 0 || (t.graph->deps(f) & ~IndexPool::bit(r.var)) == r.deps) return false;
+    if ((t.graph->deps(f) & IndexPool::bit(r.var)) == 0 ||
+        (t.graph->deps(f) & ~IndexPool::bit(r.var)) == r.deps)
+      return false;
   }
   return true;
 }
@@ -363,7 +379,8 @@ bool Planner::is_product(const Trial& t, const ReduceRead& r, uint64_t* rows, ui
   const ValueNode& fold = t.graph->node(r.value);
   if (fold.op != ReduceOp::kSum || fold.type != DType::kFloat32 || r.size < 16) return false;
   const ValueNode& body = t.graph->node(fold.args[0]);
-  if (body.kind != ValueNode::Kind::kCall || body.fn != Fn::kMul || body.args[0] == body.args[1]) return false;
+  if (body.kind != ValueNode::Kind::kCall || body.fn != Fn::kMul || body.args[0] == body.args[1])
+    return false;
   uint64_t at[2];
   for (size_t k = 0; k < 2; ++k) {
     at[k] = t.graph->deps(body.args[k]);
@@ -399,7 +416,8 @@ bool Planner::costly_per_slice(const Trial& t) const {
   for (const ValueId v : t.values) reachable(*t.graph, v, seen);
   for (const ValueId v : seen) {
     const ValueNode& n = t.graph->node(v);
-    if (n.kind != ValueNode::Kind::kCall || (n.fn != Fn::kDiv && (n.fn < Fn::kSqrt || n.fn > Fn::kPow))) continue;
+    if (n.kind != ValueNode::Kind::kCall || (n.fn != Fn::kDiv && (n.fn < Fn::kSqrt || n.fn > Fn::kPow)))
+      continue;
     if (is_floating(n.type) && t.graph->deps(v) != 0 && (t.graph->deps(v) & fast) == 0) return true;
   }
   return false;
@@ -452,11 +470,13 @@ Status Planner::lower(KernelPlan& plan, const std::vector<Target>& targets, cons
         if (v.role == IterVar::Role::kRow) row_bits |= IndexPool::bit(v.id);
         if (v.role == IterVar::Role::kCol) column_bits |= IndexPool::bit(v.id);
       }
-      return ReducePlan{ReducePlan::How::kDot, plan.vars[at_var - 2].id, plan.vars[at_var - 1].id, row_bits, column_bits};
+      return ReducePlan{ReducePlan::How::kDot, plan.vars[at_var - 2].id, plan.vars[at_var - 1].id, row_bits,
+                        column_bits};
     }
     if (m == Mode::kUnroll) return ReducePlan{ReducePlan::How::kUnroll, -1, -1, 0, 0};
     if (size > kSerialLimit) {
-      return refuse("reduction", array, fmt::format("{} points are folded at a position that varies within a row", size));
+      return refuse("reduction", array,
+                    fmt::format("{} points are folded at a position that varies within a row", size));
     }
     if (!serial.count(array)) {
       IterVar v;
@@ -480,17 +500,20 @@ Status Planner::lower(KernelPlan& plan, const std::vector<Target>& targets, cons
     s.output = t.output;
     s.scratch = t.scratch;
     s.array = t.array;
-    s.dtype = options_.strip_casts && size_of(a.dtype) == 2 && is_floating(a.dtype) ? DType::kFloat32 : a.dtype;
+    s.dtype =
+        options_.strip_casts && size_of(a.dtype) == 2 && is_floating(a.dtype) ? DType::kFloat32 : a.dtype;
     s.offset = linear;
     PN_TRY(s.value, lowering.definition(t.array, target_index(*plan.pool, a.shape, t.order, linear)));
     plan.stores.push_back(s);
   }
-  if (plan.pool->var_count() > 60) return refuse("too_many_axes", targets[0].array, "more than 60 axes and loops");
+  if (plan.pool->var_count() > 60)
+    return refuse("too_many_axes", targets[0].array, "more than 60 axes and loops");
   return {};
 }
 
 // Blocks of 1024 elements; fewer where the tensor would not give every multiprocessor work.
-Result<KernelPlan> Planner::flat(const std::vector<Target>& targets, const Choice& choice, const Trial& trial) {
+Result<KernelPlan> Planner::flat(const std::vector<Target>& targets, const Choice& choice,
+                                 const Trial& trial) {
   KernelPlan plan;
   plan.schedule = "flat";
   plan.pool = std::make_unique<IndexPool>();
@@ -512,8 +535,8 @@ Result<KernelPlan> Planner::flat(const std::vector<Target>& targets, const Choic
   return plan;
 }
 
-Result<KernelPlan> Planner::tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial,
-                                  size_t row_axis, bool sliced) {
+Result<KernelPlan> Planner::tiles(const std::vector<Target>& targets, const Choice& choice,
+                                  const Trial& trial, size_t row_axis, bool sliced) {
   KernelPlan plan;
   plan.schedule = sliced ? "slices" : "tile2d";
   plan.pool = std::make_unique<IndexPool>();
@@ -545,7 +568,8 @@ Result<KernelPlan> Planner::tiles(const std::vector<Target>& targets, const Choi
     at.push_back(k == fast ? x : k == row_axis ? y : outer_at[next++]);
   }
   PN_CHECK_OK(lower(plan, targets, choice, trial.extents, at));
-  const bool narrow = size_of(targets[0].array >= 0 ? program_.array(targets[0].array).dtype : DType::kFloat32) <= 2;
+  const bool narrow =
+      size_of(targets[0].array >= 0 ? program_.array(targets[0].array).dtype : DType::kFloat32) <= 2;
   int64_t by = narrow ? 64 : 32, bx = narrow ? 64 : 32;
   by = std::min(by, std::max<int64_t>(16, pow2_at_least(trial.extents[row_axis])));
   bx = std::min(bx, std::max<int64_t>(16, pow2_at_least(trial.extents[fast])));
@@ -572,7 +596,8 @@ Result<KernelPlan> Planner::tiles(const std::vector<Target>& targets, const Choi
 }
 
 // A matrix product with whatever comes before and after it: blocks of the result over the grid.
-Result<KernelPlan> Planner::products(const std::vector<Target>& targets, const Choice& choice, const Trial& trial) {
+Result<KernelPlan> Planner::products(const std::vector<Target>& targets, const Choice& choice,
+                                     const Trial& trial) {
   KernelPlan plan;
   plan.schedule = "product";
   plan.pool = std::make_unique<IndexPool>();
@@ -605,28 +630,31 @@ Result<KernelPlan> Planner::products(const std::vector<Target>& targets, const C
   PN_CHECK_OK(lower(plan, targets, choice, trial.extents, at));
   const int64_t m = product(extents[1]), n = product(extents[2]), batch = product(extents[0]);
   const auto blocks = [&](int64_t bm, int64_t bn) { return batch * ceil_div(m, bm) * ceil_div(n, bn); };
-  int64_t bm = std::clamp<int64_t>(pow2_at_least(m), 16, 128), bn = std::clamp<int64_t>(pow2_at_least(n), 16, 128);
+  int64_t bm = std::clamp<int64_t>(pow2_at_least(m), 16, 128),
+          bn = std::clamp<int64_t>(pow2_at_least(n), 16, 128);
   while (blocks(bm, bn) < kMultiprocessors && std::max(bm, bn) > 32) (bm >= bn ? bm : bn) /= 2;
   plan.grid = 1;
   for (IterVar& v : plan.vars) {
     if (v.role == IterVar::Role::kRow) v.block = bm;
     if (v.role == IterVar::Role::kCol) v.block = bn;
-    if (v.role == IterVar::Role::kInner) v.block = std::clamp<int64_t>(pow2_at_least(v.extent), 16, bm * bn > 4096 ? 32 : 64);
+    if (v.role == IterVar::Role::kInner)
+      v.block = std::clamp<int64_t>(pow2_at_least(v.extent), 16, bm * bn > 4096 ? 32 : 64);
     if (!v.looped()) plan.grid *= ceil_div(v.extent, v.block);
   }
   plan.num_warps = bm * bn >= 16384 ? 8 : 4;
   plan.num_stages = 3;
   // The library multiplies float32 convolutions in tf32, operands rounded to nearest, ties to even (measured for 1x1).
   const Array& sum = program_.array(choice.dot);
-  plan.round_factors = sum.label.find(".conv") != std::string::npos && sum.extents.size() >= 2 && sum.extents[0] >= 4 &&
-                       product(sum.extents) == sum.extents[0];
+  plan.round_factors = sum.label.find(".conv") != std::string::npos && sum.extents.size() >= 2 &&
+                       sum.extents[0] >= 4 && product(sum.extents) == sum.extents[0];
   count(plan);
   plan.flops += 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) *
                 static_cast<double>(product(program_.array(choice.dot).extents));
   return plan;
 }
 
-Result<KernelPlan> Planner::rows(const std::vector<Target>& targets, const Choice& choice, const Trial& trial) {
+Result<KernelPlan> Planner::rows(const std::vector<Target>& targets, const Choice& choice,
+                                 const Trial& trial) {
   KernelPlan plan;
   plan.schedule = "row";
   plan.pool = std::make_unique<IndexPool>();
@@ -665,7 +693,8 @@ Result<KernelPlan> Planner::rows(const std::vector<Target>& targets, const Choic
     if (u == y.id) {
       bool lane = false;
       for (const IterVar& v : plan.vars) {
-        lane = lane || (v.role == IterVar::Role::kLane && (plan.pool->deps(offset) & IndexPool::bit(v.id)) != 0);
+        lane =
+            lane || (v.role == IterVar::Role::kLane && (plan.pool->deps(offset) & IndexPool::bit(v.id)) != 0);
       }
       across = across || (lane && run >= 8 && bytes >= 4096);
     } else {
@@ -711,7 +740,10 @@ Result<KernelPlan> Planner::rows(const std::vector<Target>& targets, const Choic
     if (v.role == IterVar::Role::kLane) v.block = std::min(block, pow2_at_least(v.extent));
   }
   plan.grid = ceil_div(n_rows, n_row_block);
-  plan.num_warps = static_cast<int>(std::clamp<int64_t>(n_row_block * block / 256, 1, block > 16384 ? 32 : block >= 4096 ? 16 : 8));
+  plan.num_warps = static_cast<int>(std::clamp<int64_t>(n_row_block * block / 256, 1,
+                                                        block > 16384   ? 32
+                                                        : block >= 4096 ? 16
+                                                                        : 8));
   // Loops come after everything that is fixed for a program.
   std::stable_sort(plan.vars.begin(), plan.vars.end(),
                    [](const IterVar& a, const IterVar& b) { return a.looped() < b.looped(); });
@@ -726,7 +758,8 @@ void Planner::count(KernelPlan& plan) const {
   double programs = static_cast<double>(plan.grid);
   for (const StorePlan& s : plan.stores) {
     reachable(*plan.graph, s.value, seen);
-    plan.write_bytes += static_cast<double>(product(program_.array(s.array).shape)) * size_of(program_.array(s.array).dtype);
+    plan.write_bytes +=
+        static_cast<double>(product(program_.array(s.array).shape)) * size_of(program_.array(s.array).dtype);
   }
   int passes = 1;
   for (const ValueId v : seen) {
@@ -744,8 +777,12 @@ void Planner::count(KernelPlan& plan) const {
       const uint64_t deps = n.kind == ValueNode::Kind::kLoad ? plan.pool->deps(n.index) : plan.graph->deps(v);
       if ((deps & IndexPool::bit(var.id)) == 0) continue;
       points *= static_cast<double>(var.extent);
-      executed *= static_cast<double>(var.role == IterVar::Role::kLane || var.role == IterVar::Role::kSerial || var.role == IterVar::Role::kInner
-                                          ? var.extent : var.role == IterVar::Role::kOuter ? 1 : var.block);
+      executed *=
+          static_cast<double>(var.role == IterVar::Role::kLane || var.role == IterVar::Role::kSerial ||
+                                      var.role == IterVar::Role::kInner
+                                  ? var.extent
+                              : var.role == IterVar::Role::kOuter ? 1
+                                                                  : var.block);
     }
     if (n.kind == ValueNode::Kind::kLoad) {
       const Buffer& b = buffers_[static_cast<size_t>(n.buffer)];

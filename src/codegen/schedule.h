@@ -14,13 +14,13 @@ namespace passnet::codegen {
 // How a variable of the iteration space is spread over the machine.
 struct IterVar {
   enum class Role : uint8_t {
-    kFlat,   // one lane an element, blocks over the grid; the only variable of a one-dimensional kernel
-    kRow,    // first axis of a two-dimensional tile, blocks over the grid
-    kCol,    // second axis of the tile, blocks over the grid
-    kOuter,  // one value a program
-    kLane,   // second axis of the tile, the whole extent within one program: at once, or block after block
-    kSerial, // a loop, one value an iteration
-    kInner   // the inner axis of a matrix product, block after block
+    kFlat,    // one lane an element, blocks over the grid; the only variable of a one-dimensional kernel
+    kRow,     // first axis of a two-dimensional tile, blocks over the grid
+    kCol,     // second axis of the tile, blocks over the grid
+    kOuter,   // one value a program
+    kLane,    // second axis of the tile, the whole extent within one program: at once, or block after block
+    kSerial,  // a loop, one value an iteration
+    kInner    // the inner axis of a matrix product, block after block
   };
   VarId id = -1;
   Role role = Role::kFlat;
@@ -29,7 +29,9 @@ struct IterVar {
   bool first = false;  // kInner: along the first axis of its tile
   std::string name;
 
-  bool looped() const { return role == Role::kSerial || role == Role::kInner || (role == Role::kLane && block < extent); }
+  bool looped() const {
+    return role == Role::kSerial || role == Role::kInner || (role == Role::kLane && block < extent);
+  }
   // Whether lanes beyond the extent exist.
   bool masked() const { return role != Role::kOuter && role != Role::kSerial && extent % block != 0; }
 };

@@ -54,15 +54,16 @@ void reachable(const ValueGraph& graph, ValueId root, std::set<ValueId>& seen) {
         sums.pop_back();
         for (const IndexTerm& t : const_cast<ValueGraph&>(graph).pool().sum(s).terms) {
           if (t.kind == IndexTerm::Kind::kAtom) todo.push_back(t.ref);
-          if (t.kind == IndexTerm::Kind::kQuotient || t.kind == IndexTerm::Kind::kRemainder) sums.push_back(t.ref);
+          if (t.kind == IndexTerm::Kind::kQuotient || t.kind == IndexTerm::Kind::kRemainder)
+            sums.push_back(t.ref);
         }
       }
     }
   }
 }
 
-std::vector<IndexId> target_index(IndexPool& pool, const std::vector<int64_t>& shape, const std::vector<int>& order,
-                                  IndexId linear) {
+std::vector<IndexId> target_index(IndexPool& pool, const std::vector<int64_t>& shape,
+                                  const std::vector<int>& order, IndexId linear) {
   std::vector<int64_t> stored;
   for (const int axis : order) stored.push_back(shape[static_cast<size_t>(axis)]);
   const std::vector<IndexId> digits = pool.delinearize(linear, stored);
@@ -97,7 +98,8 @@ Result<Trial> try_space(const TrialContext& context, const std::vector<Target>& 
     t.reduces.push_back(r);
     return ReducePlan{ReducePlan::How::kOver, r.var};
   };
-  Lowering lowering(context.program, *t.graph, context.buffers, context.in_memory, policy, context.strip_casts);
+  Lowering lowering(context.program, *t.graph, context.buffers, context.in_memory, policy,
+                    context.strip_casts);
   for (const Target& target : targets) {
     const Array& a = context.program.array(target.array);
     PN_TRY(const ValueId v,

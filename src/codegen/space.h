@@ -21,9 +21,9 @@ struct ReduceRead {
   ArrayId array = -1;
   std::vector<IndexId> at;
   int64_t size = 1;
-  VarId var = -1;      // stands for the position in the reduction space, row-major
+  VarId var = -1;  // stands for the position in the reduction space, row-major
   ValueId value = kNoValue;
-  uint64_t deps = 0;   // of the position it is read at
+  uint64_t deps = 0;  // of the position it is read at
 };
 
 struct LoadRead {
@@ -54,8 +54,8 @@ struct TrialContext {
 };
 
 // Index expressions of a target's axes, given those of the space's linear position.
-std::vector<IndexId> target_index(IndexPool& pool, const std::vector<int64_t>& shape, const std::vector<int>& order,
-                                  IndexId linear);
+std::vector<IndexId> target_index(IndexPool& pool, const std::vector<int64_t>& shape,
+                                  const std::vector<int>& order, IndexId linear);
 
 Result<Trial> try_space(const TrialContext& context, const std::vector<Target>& targets,
                         const std::vector<int64_t>& extents);

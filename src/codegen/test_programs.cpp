@@ -37,7 +37,8 @@ struct Builder {
   }
   Program done(std::vector<ArrayId> outputs, std::vector<TensorMeta> metas = {}) {
     for (size_t i = 0; i < outputs.size(); ++i) {
-      p.output_metas.push_back(i < metas.size() ? metas[i] : tensor(p.array(outputs[i]).shape, p.array(outputs[i]).dtype));
+      p.output_metas.push_back(
+          i < metas.size() ? metas[i] : tensor(p.array(outputs[i]).shape, p.array(outputs[i]).dtype));
     }
     p.outputs = std::move(outputs);
     return std::move(p);
@@ -90,15 +91,22 @@ Program add_layer_norm_permute(DType t, int64_t batch, int64_t rows, int64_t c) 
   const Shape row{batch, rows};
   b.over(row);
   std::vector<ExprId> inner{b.at[0], b.at[1], b.p.reduce_index(0, c)};
-  const ArrayId total = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {c}, b.read(sum, inner).id, "layer_norm.sum");
+  const ArrayId total =
+      b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {c}, b.read(sum, inner).id, "layer_norm.sum");
   const ArrayId mean = b.map(row, DType::kFloat32, b.read(total) / static_cast<double>(c), "layer_norm.mean");
   b.over(row);
   const E d = b.read(sum, inner) - b.read(mean);
-  const ArrayId squares = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {c}, (d * d).id, "layer_norm.squares");
-  const ArrayId rstd = b.map(row, DType::kFloat32, call(Fn::kRsqrt, b.read(squares) / static_cast<double>(c) + 1e-5), "layer_norm.rstd");
+  const ArrayId squares =
+      b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {c}, (d * d).id, "layer_norm.squares");
+  const ArrayId rstd =
+      b.map(row, DType::kFloat32, call(Fn::kRsqrt, b.read(squares) / static_cast<double>(c) + 1e-5),
+            "layer_norm.rstd");
   b.over(shape);
   const std::vector<ExprId> at{b.at[0], b.at[1]};
-  const ArrayId norm = b.map(shape, t, (b.read(sum) - b.read(mean, at)) * b.read(rstd, at) * b.read(w, {b.at[2]}) + b.read(bias, {b.at[2]}), "layer_norm");
+  const ArrayId norm = b.map(
+      shape, t,
+      (b.read(sum) - b.read(mean, at)) * b.read(rstd, at) * b.read(w, {b.at[2]}) + b.read(bias, {b.at[2]}),
+      "layer_norm");
   const Shape swapped{batch, c, rows};
   b.over(swapped);
   const ArrayId out = b.map(swapped, t, E{&b.p, b.p.read(norm, {b.at[0], b.at[2], b.at[1]})}, "contiguous");
@@ -114,7 +122,8 @@ Program batch_norm_silu(DType t, const Shape& shape) {
   b.over(shape);
   const std::vector<ExprId> c{b.at[1]};
   const E invstd = 1.0 / call(Fn::kSqrt, b.read(var, c) + 1e-5);
-  const ArrayId norm = b.map(shape, t, b.read(w, c) * (b.read(x) - b.read(mean, c)) * invstd + b.read(bias, c), "batch_norm");
+  const ArrayId norm =
+      b.map(shape, t, b.read(w, c) * (b.read(x) - b.read(mean, c)) * invstd + b.read(bias, c), "batch_norm");
   b.over(shape);
   const E v = b.read(norm);
   return b.done({b.map(shape, t, v / (1.0 + call(Fn::kExp, -v)), "silu")});
@@ -126,18 +135,25 @@ Program masked_softmax(DType t, int64_t rows, int64_t cols) {
   const Shape four{2, 3, rows, cols}, three{6, rows, cols};
   const ArrayId x = b.input(tensor(four, t), "x"), m = b.input(tensor({2, 1, rows, cols}, t), "mask");
   b.over(four);
-  const ArrayId sum = b.map(four, t, b.read(x) + b.read(m, {b.at[0], b.p.integer(0), b.at[2], b.at[3]}), "add");
+  const ArrayId sum =
+      b.map(four, t, b.read(x) + b.read(m, {b.at[0], b.p.integer(0), b.at[2], b.at[3]}), "add");
   b.over(three);
   const ExprId n3 = b.p.integer(3);
-  const ArrayId view = b.map(three, t, E{&b.p, b.p.read(sum, {b.p.call(Fn::kFloorDiv, {b.at[0], n3}), b.p.call(Fn::kMod, {b.at[0], n3}), b.at[1], b.at[2]})}, "view");
+  const ArrayId view = b.map(three, t,
+                             E{&b.p, b.p.read(sum, {b.p.call(Fn::kFloorDiv, {b.at[0], n3}),
+                                                    b.p.call(Fn::kMod, {b.at[0], n3}), b.at[1], b.at[2]})},
+                             "view");
   const Shape row{6, rows};
   b.over(row);
   const std::vector<ExprId> inner{b.at[0], b.at[1], b.p.reduce_index(0, cols)};
-  const ArrayId top = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kMax, {cols}, b.read(view, inner).id, "softmax.max");
-  const ArrayId total = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {cols}, call(Fn::kExp, b.read(view, inner) - b.read(top)).id, "softmax.sum");
+  const ArrayId top =
+      b.p.add_reduce(row, DType::kFloat32, ReduceOp::kMax, {cols}, b.read(view, inner).id, "softmax.max");
+  const ArrayId total = b.p.add_reduce(row, DType::kFloat32, ReduceOp::kSum, {cols},
+                                       call(Fn::kExp, b.read(view, inner) - b.read(top)).id, "softmax.sum");
   b.over(three);
   const std::vector<ExprId> at{b.at[0], b.at[1]};
-  return b.done({b.map(three, t, call(Fn::kExp, b.read(view) - b.read(top, at)) / b.read(total, at), "softmax")});
+  return b.done(
+      {b.map(three, t, call(Fn::kExp, b.read(view) - b.read(top, at)) / b.read(total, at), "softmax")});
 }
 
 // cat((sigmoid(x) * x, y), 1)
@@ -180,18 +196,22 @@ Program kept_layout(DType t) {
 Program squeeze_excite(DType t, int64_t n, int64_t c, int64_t j) {
   Builder b;
   const Shape sx{n, c, 10, 11};
-  const ArrayId x = b.input(tensor(sx, t), "x"), w1 = b.input(tensor({j, c}, t), "w1"), w2 = b.input(tensor({c, j}, t), "w2");
+  const ArrayId x = b.input(tensor(sx, t), "x"), w1 = b.input(tensor({j, c}, t), "w1"),
+                w2 = b.input(tensor({c, j}, t), "w2");
   b.over({n, c});
-  const ArrayId total = b.p.add_reduce({n, c}, DType::kFloat32, ReduceOp::kSum, {10, 11},
-                                       b.read(x, {b.at[0], b.at[1], b.p.reduce_index(0, 10), b.p.reduce_index(1, 11)}).id, "mean.sum");
+  const ArrayId total = b.p.add_reduce(
+      {n, c}, DType::kFloat32, ReduceOp::kSum, {10, 11},
+      b.read(x, {b.at[0], b.at[1], b.p.reduce_index(0, 10), b.p.reduce_index(1, 11)}).id, "mean.sum");
   const ArrayId mean = b.map({n, c}, t, b.read(total) / 110.0, "mean");
   b.over({n, j});
   const ExprId k = b.p.reduce_index(0, c);
-  const ArrayId h = b.p.add_reduce({n, j}, DType::kFloat32, ReduceOp::kSum, {c}, (b.read(mean, {b.at[0], k}) * b.read(w1, {b.at[1], k})).id, "linear.sum");
+  const ArrayId h = b.p.add_reduce({n, j}, DType::kFloat32, ReduceOp::kSum, {c},
+                                   (b.read(mean, {b.at[0], k}) * b.read(w1, {b.at[1], k})).id, "linear.sum");
   const ArrayId act = b.map({n, j}, t, call(Fn::kMax, b.read(h), b.f(0.0)), "relu");
   b.over({n, c});
   const ExprId l = b.p.reduce_index(0, j);
-  const ArrayId g = b.p.add_reduce({n, c}, DType::kFloat32, ReduceOp::kSum, {j}, (b.read(act, {b.at[0], l}) * b.read(w2, {b.at[1], l})).id, "linear_1.sum");
+  const ArrayId g = b.p.add_reduce({n, c}, DType::kFloat32, ReduceOp::kSum, {j},
+                                   (b.read(act, {b.at[0], l}) * b.read(w2, {b.at[1], l})).id, "linear_1.sum");
   const ArrayId gate = b.map({n, c}, t, 1.0 / (1.0 + call(Fn::kExp, -b.read(g))), "sigmoid");
   b.over(sx);
   return b.done({b.map(sx, t, b.read(x) * b.read(gate, {b.at[0], b.at[1]}), "mul")});
@@ -203,12 +223,16 @@ Program max_pool(DType t, const Shape& s) {
   const ArrayId x = b.input(tensor(s, t), "x");
   b.over(s);
   const E r{&b.p, b.p.reduce_index(0, 3)}, q{&b.p, b.p.reduce_index(1, 3)};
-  const auto shifted = [&](size_t axis, E by) { return b.p.call(Fn::kSub, {b.p.call(Fn::kAdd, {b.at[axis], by.id}), b.p.integer(1)}); };
+  const auto shifted = [&](size_t axis, E by) {
+    return b.p.call(Fn::kSub, {b.p.call(Fn::kAdd, {b.at[axis], by.id}), b.p.integer(1)});
+  };
   const ExprId row = shifted(2, r), col = shifted(3, q), zero = b.p.integer(0);
   const auto both = [&](ExprId m, ExprId n) { return b.p.call(Fn::kAnd, {m, n}); };
-  const ExprId inside = both(both(b.p.call(Fn::kGe, {row, zero}), b.p.call(Fn::kLt, {row, b.p.integer(s[2])})),
-                             both(b.p.call(Fn::kGe, {col, zero}), b.p.call(Fn::kLt, {col, b.p.integer(s[3])})));
-  const E v = select(E{&b.p, inside}, b.read(x, {b.at[0], b.at[1], row, col}), b.f(-std::numeric_limits<double>::infinity()));
+  const ExprId inside =
+      both(both(b.p.call(Fn::kGe, {row, zero}), b.p.call(Fn::kLt, {row, b.p.integer(s[2])})),
+           both(b.p.call(Fn::kGe, {col, zero}), b.p.call(Fn::kLt, {col, b.p.integer(s[3])})));
+  const E v = select(E{&b.p, inside}, b.read(x, {b.at[0], b.at[1], row, col}),
+                     b.f(-std::numeric_limits<double>::infinity()));
   const ArrayId m = b.p.add_reduce(s, DType::kFloat32, ReduceOp::kMax, {3, 3}, v.id, "max_pool2d.max");
   b.over(s);
   return b.done({b.map(s, t, b.read(m), "max_pool2d")});
@@ -219,8 +243,9 @@ Program column_mean(DType t, const Shape& s) {
   Builder b;
   const ArrayId x = b.input(tensor(s, t), "x");
   b.over({s[0], s[2]});
-  const ArrayId total = b.p.add_reduce({s[0], s[2]}, DType::kFloat32, ReduceOp::kSum, {s[1]},
-                                       b.read(x, {b.at[0], b.p.reduce_index(0, s[1]), b.at[1]}).id, "mean.sum");
+  const ArrayId total =
+      b.p.add_reduce({s[0], s[2]}, DType::kFloat32, ReduceOp::kSum, {s[1]},
+                     b.read(x, {b.at[0], b.p.reduce_index(0, s[1]), b.at[1]}).id, "mean.sum");
   return b.done({b.map({s[0], s[2]}, t, b.read(total) / static_cast<double>(s[1]), "mean")});
 }
 
@@ -231,13 +256,17 @@ Program group_norm(DType t, const Shape& s) {
   const double n = static_cast<double>(4 * s[2] * s[3]);
   const ArrayId x = b.input(tensor(s, t), "x");
   b.over({s[0], g});
-  const ExprId ch = b.p.call(Fn::kAdd, {b.p.call(Fn::kMul, {b.at[1], b.p.integer(4)}), b.p.reduce_index(0, 4)});
+  const ExprId ch =
+      b.p.call(Fn::kAdd, {b.p.call(Fn::kMul, {b.at[1], b.p.integer(4)}), b.p.reduce_index(0, 4)});
   const std::vector<ExprId> inner{b.at[0], ch, b.p.reduce_index(1, s[2]), b.p.reduce_index(2, s[3])};
-  const ArrayId total = b.p.add_reduce({s[0], g}, DType::kFloat32, ReduceOp::kSum, {4, s[2], s[3]}, b.read(x, inner).id, "group_norm.sum");
+  const ArrayId total = b.p.add_reduce({s[0], g}, DType::kFloat32, ReduceOp::kSum, {4, s[2], s[3]},
+                                       b.read(x, inner).id, "group_norm.sum");
   const ArrayId mean = b.map({s[0], g}, DType::kFloat32, b.read(total) / n, "group_norm.mean");
   const E d = b.read(x, inner) - b.read(mean);
-  const ArrayId squares = b.p.add_reduce({s[0], g}, DType::kFloat32, ReduceOp::kSum, {4, s[2], s[3]}, (d * d).id, "group_norm.squares");
-  const ArrayId rstd = b.map({s[0], g}, DType::kFloat32, call(Fn::kRsqrt, b.read(squares) / n + 1e-5), "group_norm.rstd");
+  const ArrayId squares = b.p.add_reduce({s[0], g}, DType::kFloat32, ReduceOp::kSum, {4, s[2], s[3]},
+                                         (d * d).id, "group_norm.squares");
+  const ArrayId rstd =
+      b.map({s[0], g}, DType::kFloat32, call(Fn::kRsqrt, b.read(squares) / n + 1e-5), "group_norm.rstd");
   b.over(s);
   const std::vector<ExprId> at{b.at[0], b.p.call(Fn::kFloorDiv, {b.at[1], b.p.integer(4)})};
   return b.done({b.map(s, t, (b.read(x) - b.read(mean, at)) * b.read(rstd, at), "group_norm")});
@@ -247,7 +276,8 @@ Program group_norm(DType t, const Shape& s) {
 Program embedding_add(DType t) {
   Builder b;
   const Shape s{2, 6, 20};
-  const ArrayId ids = b.input(tensor({2, 6}, DType::kInt64), "ids"), w = b.input(tensor({50, 20}, t), "w"), x = b.input(tensor(s, t), "x");
+  const ArrayId ids = b.input(tensor({2, 6}, DType::kInt64), "ids"), w = b.input(tensor({50, 20}, t), "w"),
+                x = b.input(tensor(s, t), "x");
   b.over(s);
   const ExprId row = b.p.read(ids, {b.at[0], b.at[1]});
   return b.done({b.map(s, t, b.read(w, {row, b.at[2]}) + b.read(x), "add")});
@@ -257,13 +287,15 @@ Program embedding_add(DType t) {
 Program gelu_linear(DType t, int64_t rows, int64_t n, int64_t k) {
   Builder b;
   const Shape sx{2, rows, k}, so{2, rows, n};
-  const ArrayId x = b.input(tensor(sx, t), "x"), w = b.input(tensor({n, k}, t), "w"), bias = b.input(tensor({n}, t), "b");
+  const ArrayId x = b.input(tensor(sx, t), "x"), w = b.input(tensor({n, k}, t), "w"),
+                bias = b.input(tensor({n}, t), "b");
   b.over(sx);
   const ArrayId act = b.map(sx, t, call(Fn::kMax, b.read(x), b.f(0.25)), "clamp");
   b.over(so);
   const ExprId i = b.p.reduce_index(0, k);
-  const ArrayId sum = b.p.add_reduce(so, DType::kFloat32, ReduceOp::kSum, {k},
-                                     (b.read(act, {b.at[0], b.at[1], i}) * b.read(w, {b.at[2], i})).id, "linear.sum");
+  const ArrayId sum =
+      b.p.add_reduce(so, DType::kFloat32, ReduceOp::kSum, {k},
+                     (b.read(act, {b.at[0], b.at[1], i}) * b.read(w, {b.at[2], i})).id, "linear.sum");
   b.over(so);
   return b.done({b.map(so, t, b.read(sum) + b.read(bias, {b.at[2]}), "linear")});
 }
@@ -273,7 +305,8 @@ Program argmax(DType t) {
   Builder b;
   const ArrayId x = b.input(tensor({7, 45}, t), "x");
   b.over({7});
-  return b.done({b.p.add_reduce({7}, DType::kInt64, ReduceOp::kArgMax, {45}, b.read(x, {b.at[0], b.p.reduce_index(0, 45)}).id, "argmax")});
+  return b.done({b.p.add_reduce({7}, DType::kInt64, ReduceOp::kArgMax, {45},
+                                b.read(x, {b.at[0], b.p.reduce_index(0, 45)}).id, "argmax")});
 }
 
 // chunk(2, 1) of relu, both halves kept
@@ -285,7 +318,9 @@ Program relu_chunk(DType t) {
   const ArrayId r = b.map(s, t, call(Fn::kMax, b.read(x), b.f(0.0)), "relu");
   b.over(half);
   const ArrayId first = b.map(half, t, E{&b.p, b.p.read(r, b.at)}, "chunk");
-  const ArrayId second = b.map(half, t, E{&b.p, b.p.read(r, {b.at[0], b.p.call(Fn::kAdd, {b.at[1], b.p.integer(4)}), b.at[2]})}, "chunk");
+  const ArrayId second =
+      b.map(half, t, E{&b.p, b.p.read(r, {b.at[0], b.p.call(Fn::kAdd, {b.at[1], b.p.integer(4)}), b.at[2]})},
+            "chunk");
   return b.done({first, second});
 }
 
@@ -293,13 +328,16 @@ Program relu_chunk(DType t) {
 
 std::vector<PassSpec> test_passes(bool large) {
   std::vector<PassSpec> out;
-  constexpr const char* kUnary = "%x = placeholder\n%r = call_function torch.nn.functional.gelu(%x)\noutput (%r)\n";
-  constexpr const char* kTwo = "%x = placeholder\n%y = placeholder\n%r = call_function operator.add(%x, %y)\noutput (%r)\n";
+  constexpr const char* kUnary =
+      "%x = placeholder\n%r = call_function torch.nn.functional.gelu(%x)\noutput (%r)\n";
+  constexpr const char* kTwo =
+      "%x = placeholder\n%y = placeholder\n%r = call_function operator.add(%x, %y)\noutput (%r)\n";
   constexpr const char* kThree =
       "%x = placeholder\n%y = placeholder\n%z = placeholder\n%a = call_function operator.add(%x, %y)\n"
       "%r = call_function operator.mul(%a, %z)\noutput (%r)\n";
   constexpr const char* kNorm =
-      "%x = placeholder\n%y = placeholder\n%w = placeholder\n%b = placeholder\n%add = call_function operator.add(%x, %y)\n"
+      "%x = placeholder\n%y = placeholder\n%w = placeholder\n%b = placeholder\n%add = call_function "
+      "operator.add(%x, %y)\n"
       "%ln = call_function torch.nn.functional.layer_norm(%add, (96,), %w, %b, 1e-05)\n"
       "%p = call_method permute(%ln, 0, 2, 1)\n%c = call_method contiguous(%p)\noutput (%c)\n";
   constexpr const char* kBatchNorm =
@@ -308,23 +346,42 @@ std::vector<PassSpec> test_passes(bool large) {
       "%r = call_function torch.nn.functional.silu(%bn, inplace=False)\noutput (%r)\n";
   const auto pick = [&](Shape small, Shape big) { return large ? big : small; };
   const auto number = [&](int64_t small, int64_t big) { return large ? big : small; };
-  out.push_back(pass("FuseGelu", "gelu", kUnary, [&](DType t) { return gelu(t, pick({2, 37, 64}, {64, 1024, 1024})); }));
-  out.push_back(pass("FuseAddLayerNormPermute", "add_layer_norm_permute", kNorm,
-                     [&](DType t) { return add_layer_norm_permute(t, number(2, 32), number(50, 3136), number(96, 256)); }));
-  out.push_back(pass("FuseLongLayerNorm", "long_layer_norm", kNorm, [&](DType t) { return add_layer_norm_permute(t, 2, 3, number(1100, 4100)); }));
-  out.push_back(pass("FuseBatchNormSilu", "batch_norm_silu", kBatchNorm,
-                     [&](DType t) { return batch_norm_silu(t, pick({2, 12, 7, 9}, {64, 256, 56, 56})); }));
-  out.push_back(pass("FuseMaskedSoftmax", "masked_softmax", kTwo, [&](DType t) { return masked_softmax(t, number(33, 1600), number(70, 1600)); }));
-  out.push_back(pass("FuseLoopedSoftmax", "looped_softmax", kTwo, [&](DType t) { return masked_softmax(t, number(1, 200), 17000); }));
-  out.push_back(pass("FuseSiluCat", "silu_cat", kTwo, [&](DType t) { return silu_cat(t, number(2, 64), number(12, 65536)); }));
-  out.push_back(pass("FusePermutedCopy", "permuted_copy", kUnary, [&](DType t) { return permuted_copy(t, number(2, 1024)); }));
+  out.push_back(pass("FuseGelu", "gelu", kUnary, [&](DType t) {
+    return gelu(t, pick({2, 37, 64}, {64, 1024, 1024}));
+  }));
+  out.push_back(pass("FuseAddLayerNormPermute", "add_layer_norm_permute", kNorm, [&](DType t) {
+    return add_layer_norm_permute(t, number(2, 32), number(50, 3136), number(96, 256));
+  }));
+  out.push_back(pass("FuseLongLayerNorm", "long_layer_norm", kNorm,
+                     [&](DType t) { return add_layer_norm_permute(t, 2, 3, number(1100, 4100)); }));
+  out.push_back(pass("FuseBatchNormSilu", "batch_norm_silu", kBatchNorm, [&](DType t) {
+    return batch_norm_silu(t, pick({2, 12, 7, 9}, {64, 256, 56, 56}));
+  }));
+  out.push_back(pass("FuseMaskedSoftmax", "masked_softmax", kTwo,
+                     [&](DType t) { return masked_softmax(t, number(33, 1600), number(70, 1600)); }));
+  out.push_back(pass("FuseLoopedSoftmax", "looped_softmax", kTwo,
+                     [&](DType t) { return masked_softmax(t, number(1, 200), 17000); }));
+  out.push_back(pass("FuseSiluCat", "silu_cat", kTwo,
+                     [&](DType t) { return silu_cat(t, number(2, 64), number(12, 65536)); }));
+  out.push_back(pass("FusePermutedCopy", "permuted_copy", kUnary,
+                     [&](DType t) { return permuted_copy(t, number(2, 1024)); }));
   out.push_back(pass("FuseKeptLayout", "kept_layout", kUnary, kept_layout));
-  out.push_back(pass("FuseSqueezeExcite", "squeeze_excite", kThree, [&](DType t) { return squeeze_excite(t, number(2, 64), number(24, 480), number(9, 120)); }));
-  out.push_back(pass("FuseMaxPool", "max_pool", kUnary, [&](DType t) { return max_pool(t, pick({2, 3, 9, 10}, {64, 64, 112, 112})); }));
-  out.push_back(pass("FuseColumnMean", "column_mean", kUnary, [&](DType t) { return column_mean(t, pick({3, 200, 40}, {128, 1024, 768})); }));
-  out.push_back(pass("FuseGroupNorm", "group_norm", kUnary, [&](DType t) { return group_norm(t, pick({2, 12, 5, 6}, {32, 128, 64, 64})); }));
+  out.push_back(pass("FuseSqueezeExcite", "squeeze_excite", kThree, [&](DType t) {
+    return squeeze_excite(t, number(2, 64), number(24, 480), number(9, 120));
+  }));
+  out.push_back(pass("FuseMaxPool", "max_pool", kUnary, [&](DType t) {
+    return max_pool(t, pick({2, 3, 9, 10}, {64, 64, 112, 112}));
+  }));
+  out.push_back(pass("FuseColumnMean", "column_mean", kUnary, [&](DType t) {
+    return column_mean(t, pick({3, 200, 40}, {128, 1024, 768}));
+  }));
+  out.push_back(pass("FuseGroupNorm", "group_norm", kUnary, [&](DType t) {
+    return group_norm(t, pick({2, 12, 5, 6}, {32, 128, 64, 64}));
+  }));
   out.push_back(pass("FuseEmbeddingAdd", "embedding_add", kThree, embedding_add));
-  out.push_back(pass("FuseClampLinear", "clamp_linear", kThree, [&](DType t) { return gelu_linear(t, number(19, 1576), number(40, 768), number(70, 768)); }));
+  out.push_back(pass("FuseClampLinear", "clamp_linear", kThree, [&](DType t) {
+    return gelu_linear(t, number(19, 1576), number(40, 768), number(70, 768));
+  }));
   out.push_back(pass("FuseArgmax", "argmax", kUnary, argmax));
   out.push_back(pass("FuseReluChunk", "relu_chunk", kUnary, relu_chunk));
   out.back().tuple_output = true;

@@ -99,7 +99,8 @@ ValueId ValueGraph::call(Fn fn, DType type, std::vector<ValueId> args) {
     }
     if (args[0] == args[1]) return args[0];
   }
-  if (type == DType::kBool && fn == Fn::kNot && truth(args[0]) >= 0) return integer(1 - truth(args[0]), DType::kBool);
+  if (type == DType::kBool && fn == Fn::kNot && truth(args[0]) >= 0)
+    return integer(1 - truth(args[0]), DType::kBool);
   ValueNode n;
   n.kind = ValueNode::Kind::kCall;
   n.type = type;
@@ -135,8 +136,12 @@ DType Lowering::shown(DType type) const {
   return strip_casts_ && (type == DType::kFloat16 || type == DType::kBFloat16) ? DType::kFloat32 : type;
 }
 
-Result<ValueId> Lowering::element(ArrayId array, std::vector<IndexId> at) { return read(array, at, kNoValue); }
-Result<ValueId> Lowering::definition(ArrayId array, std::vector<IndexId> at) { return define(array, at, kNoValue); }
+Result<ValueId> Lowering::element(ArrayId array, std::vector<IndexId> at) {
+  return read(array, at, kNoValue);
+}
+Result<ValueId> Lowering::definition(ArrayId array, std::vector<IndexId> at) {
+  return define(array, at, kNoValue);
+}
 
 bool Lowering::in_bounds(const std::vector<IndexId>& at, const std::vector<int64_t>& shape) const {
   for (size_t i = 0; i < at.size(); ++i) {
@@ -187,7 +192,8 @@ Result<ValueId> Lowering::reduce(ArrayId array, const std::vector<IndexId>& at, 
     const uint64_t bit = IndexPool::bit(plan.var);
     bool clash = guard != kNoValue && (graph_.deps(guard) & bit) != 0;
     for (const IndexId i : at) clash = clash || (pool_.deps(i) & bit) != 0;
-    if (clash) return internal_error("codegen.reduce", a.label + ": position depends on the axis it is folded over");
+    if (clash)
+      return internal_error("codegen.reduce", a.label + ": position depends on the axis it is folded over");
     Frame frame{at, pool_.delinearize(pool_.var(plan.var), a.extents), {}};
     PN_TRY(const Operand o, lower(a.expr, frame, guard));
     return graph_.reduce(a.op, shown(a.dtype), plan.var, value_of(o));
@@ -203,11 +209,13 @@ Result<ValueId> Lowering::reduce(ArrayId array, const std::vector<IndexId>& at, 
       }
       for (const ValueId f : product.args) {
         const uint64_t d = graph_.deps(f);
-        if (side == 0 ? (d & plan.columns) == 0 && (d & plan.rows) != 0 : (d & plan.rows) == 0 && (d & plan.columns) != 0) {
+        if (side == 0 ? (d & plan.columns) == 0 && (d & plan.rows) != 0
+                      : (d & plan.rows) == 0 && (d & plan.columns) != 0) {
           factor[side] = f;
         }
       }
-      if (factor[side] == kNoValue) return internal_error("codegen.dot", a.label + ": factors of no matrix product");
+      if (factor[side] == kNoValue)
+        return internal_error("codegen.dot", a.label + ": factors of no matrix product");
     }
     return graph_.dot(plan.var, plan.other, factor[0], factor[1]);
   }
@@ -228,7 +236,8 @@ Result<ValueId> Lowering::reduce(ArrayId array, const std::vector<IndexId>& at, 
       case ReduceOp::kMin: fn = Fn::kMin; break;
       case ReduceOp::kAny: fn = Fn::kOr; break;
       case ReduceOp::kAll: fn = Fn::kAnd; break;
-      default: return user_error("codegen.unrolled_argmax", a.label + ": a position of an extreme is not unrolled");
+      default:
+        return user_error("codegen.unrolled_argmax", a.label + ": a position of an extreme is not unrolled");
     }
     total = graph_.call(fn, shown(a.dtype), {total, v});
   }
@@ -285,7 +294,8 @@ Result<Lowering::Operand> Lowering::lower_fresh(ExprId id, Frame& frame, ValueId
       const ValueId v = graph_.cast(value_of(o), shown(e.type));
       if (is_integral(e.type, false)) {
         const Interval r = range_of(o);
-        if (r.bounded() && (e.type == DType::kInt64 || r.within(-(int64_t{1} << 31), (int64_t{1} << 31) - 1))) {
+        if (r.bounded() &&
+            (e.type == DType::kInt64 || r.within(-(int64_t{1} << 31), (int64_t{1} << 31) - 1))) {
           ranges_.emplace(v, r);
         }
       }
@@ -299,13 +309,15 @@ Result<Lowering::Operand> Lowering::lower_fresh(ExprId id, Frame& frame, ValueId
       }
       const ValueId yes = condition == kNoValue ? cv : graph_.call(Fn::kAnd, DType::kBool, {condition, cv});
       const ValueId not_c = graph_.call(Fn::kNot, DType::kBool, {cv});
-      const ValueId no = condition == kNoValue ? not_c : graph_.call(Fn::kAnd, DType::kBool, {condition, not_c});
+      const ValueId no =
+          condition == kNoValue ? not_c : graph_.call(Fn::kAnd, DType::kBool, {condition, not_c});
       PN_TRY(const Operand a, lower(e.args[1], frame, yes));
       PN_TRY(const Operand b, lower(e.args[2], frame, no));
       const ValueId v = graph_.select(cv, value_of(a), value_of(b));
       if (e.type == DType::kInt64) {
         const Interval ra = range_of(a), rb = range_of(b);
-        if (ra.bounded() && rb.bounded()) ranges_.emplace(v, Interval{std::min(ra.lo, rb.lo), std::max(ra.hi, rb.hi)});
+        if (ra.bounded() && rb.bounded())
+          ranges_.emplace(v, Interval{std::min(ra.lo, rb.lo), std::max(ra.hi, rb.hi)});
       }
       return Operand{kNoIndex, v};
     }
@@ -351,12 +363,30 @@ Result<Lowering::Operand> Lowering::lower_call(const Expr& e, Frame& frame, Valu
       const Interval d = pool_.range(pool_.sub(a, b));
       const auto decided = [&](bool v) { return Operand{kNoIndex, graph_.integer(v, DType::kBool)}; };
       switch (e.fn) {
-        case Fn::kLt: if (d.hi < 0) return decided(true); if (d.lo >= 0) return decided(false); break;
-        case Fn::kLe: if (d.hi <= 0) return decided(true); if (d.lo > 0) return decided(false); break;
-        case Fn::kGt: if (d.lo > 0) return decided(true); if (d.hi <= 0) return decided(false); break;
-        case Fn::kGe: if (d.lo >= 0) return decided(true); if (d.hi < 0) return decided(false); break;
-        case Fn::kEq: if (d.lo == 0 && d.hi == 0) return decided(true); if (d.lo > 0 || d.hi < 0) return decided(false); break;
-        case Fn::kNe: if (d.lo == 0 && d.hi == 0) return decided(false); if (d.lo > 0 || d.hi < 0) return decided(true); break;
+        case Fn::kLt:
+          if (d.hi < 0) return decided(true);
+          if (d.lo >= 0) return decided(false);
+          break;
+        case Fn::kLe:
+          if (d.hi <= 0) return decided(true);
+          if (d.lo > 0) return decided(false);
+          break;
+        case Fn::kGt:
+          if (d.lo > 0) return decided(true);
+          if (d.hi <= 0) return decided(false);
+          break;
+        case Fn::kGe:
+          if (d.lo >= 0) return decided(true);
+          if (d.hi < 0) return decided(false);
+          break;
+        case Fn::kEq:
+          if (d.lo == 0 && d.hi == 0) return decided(true);
+          if (d.lo > 0 || d.hi < 0) return decided(false);
+          break;
+        case Fn::kNe:
+          if (d.lo == 0 && d.hi == 0) return decided(false);
+          if (d.lo > 0 || d.hi < 0) return decided(true);
+          break;
         default: break;
       }
     }
@@ -364,13 +394,18 @@ Result<Lowering::Operand> Lowering::lower_call(const Expr& e, Frame& frame, Valu
   std::vector<ValueId> values;
   for (const Operand& o : args) values.push_back(value_of(o));
   const ValueId v = graph_.call(e.fn, shown(e.type), std::move(values));
-  if (integral && e.type == DType::kInt64 && (e.fn == Fn::kMin || e.fn == Fn::kMax || e.fn == Fn::kAdd || e.fn == Fn::kSub)) {
+  if (integral && e.type == DType::kInt64 &&
+      (e.fn == Fn::kMin || e.fn == Fn::kMax || e.fn == Fn::kAdd || e.fn == Fn::kSub)) {
     const Interval a = range_of(args[0]), b = range_of(args[1]);
     switch (e.fn) {
       case Fn::kMin: ranges_.emplace(v, Interval{std::min(a.lo, b.lo), std::min(a.hi, b.hi)}); break;
       case Fn::kMax: ranges_.emplace(v, Interval{std::max(a.lo, b.lo), std::max(a.hi, b.hi)}); break;
-      case Fn::kAdd: if (a.bounded() && b.bounded()) ranges_.emplace(v, Interval{a.lo + b.lo, a.hi + b.hi}); break;
-      default: if (a.bounded() && b.bounded()) ranges_.emplace(v, Interval{a.lo - b.hi, a.hi - b.lo}); break;
+      case Fn::kAdd:
+        if (a.bounded() && b.bounded()) ranges_.emplace(v, Interval{a.lo + b.lo, a.hi + b.hi});
+        break;
+      default:
+        if (a.bounded() && b.bounded()) ranges_.emplace(v, Interval{a.lo - b.hi, a.hi - b.lo});
+        break;
     }
   }
   return Operand{kNoIndex, v};

@@ -20,15 +20,15 @@ struct ValueNode {
   enum class Kind : uint8_t { kLoad, kConst, kIndex, kCast, kSelect, kCall, kReduce, kDot };
   Kind kind = Kind::kConst;
   DType type = DType::kFloat32;
-  Fn fn = Fn::kAdd;                 // kCall
-  ReduceOp op = ReduceOp::kSum;     // kReduce: folds args[0] over `var`
-  VarId var = -1;                   // kReduce; kDot: the inner axis as seen by args[0]
-  VarId other = -1;                 // kDot: the same axis as seen by args[1]
-  int32_t buffer = -1;              // kLoad
-  IndexId index = kNoIndex;         // kLoad: element offset; kIndex: the number itself
-  int64_t int_value = 0;            // kConst
-  double value = 0;                 // kConst
-  std::vector<ValueId> args;        // kLoad: none, or the condition under which it may be read
+  Fn fn = Fn::kAdd;              // kCall
+  ReduceOp op = ReduceOp::kSum;  // kReduce: folds args[0] over `var`
+  VarId var = -1;                // kReduce; kDot: the inner axis as seen by args[0]
+  VarId other = -1;              // kDot: the same axis as seen by args[1]
+  int32_t buffer = -1;           // kLoad
+  IndexId index = kNoIndex;      // kLoad: element offset; kIndex: the number itself
+  int64_t int_value = 0;         // kConst
+  double value = 0;              // kConst
+  std::vector<ValueId> args;     // kLoad: none, or the condition under which it may be read
   bool operator<(const ValueNode& other) const;
 };
 
@@ -82,7 +82,8 @@ struct ReducePlan {
   How how = How::kUnroll;
   VarId var = -1;    // kOver, kDot: a variable whose extent is the size of the reduction space
   VarId other = -1;  // kDot: a second one for the right factor
-  uint64_t rows = 0, columns = 0;  // kDot: what the left and only the left factor may depend on, and the right
+  uint64_t rows = 0,
+           columns = 0;  // kDot: what the left and only the left factor may depend on, and the right
 };
 
 // Substitutes arrays into each other down to loads. `buffers` maps the arrays that are read from memory to their
@@ -93,8 +94,13 @@ class Lowering {
 
   Lowering(const Program& program, ValueGraph& graph, const std::vector<Buffer>& buffers,
            const std::map<ArrayId, int32_t>& in_memory, Policy policy, bool strip_casts = false)
-      : program_(program), graph_(graph), pool_(graph.pool()), buffers_(buffers), in_memory_(in_memory),
-        policy_(std::move(policy)), strip_casts_(strip_casts) {}
+      : program_(program),
+        graph_(graph),
+        pool_(graph.pool()),
+        buffers_(buffers),
+        in_memory_(in_memory),
+        policy_(std::move(policy)),
+        strip_casts_(strip_casts) {}
 
   // The element of an array at an index.
   Result<ValueId> element(ArrayId array, std::vector<IndexId> at);

@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", made.error().message.c_str());
     return 1;
   }
-  for (const auto& [name, text] : made->files) std::ofstream(folder / "pass_dir" / name, std::ios::binary) << text;
+  for (const auto& [name, text] : made->files)
+    std::ofstream(folder / "pass_dir" / name, std::ios::binary) << text;
   Json cases = Json::array();
   for (const PassSpec& s : passes) {
     for (const PassEntry& e : s.entries) {
@@ -35,15 +36,23 @@ int main(int argc, char** argv) {
       for (const TensorMeta& t : e.program.output_metas) {
         outputs.push_back({{"shape", t.shape}, {"dtype", name_of(t.dtype)}, {"stride", *t.stride}});
       }
-      cases.push_back({{"route", s.route}, {"pass", s.name}, {"where", e.where}, {"inputs", inputs}, {"outputs", outputs},
-                       {"tuple", s.tuple_output}, {"program", e.program.to_json()}});
+      cases.push_back({{"route", s.route},
+                       {"pass", s.name},
+                       {"where", e.where},
+                       {"inputs", inputs},
+                       {"outputs", outputs},
+                       {"tuple", s.tuple_output},
+                       {"program", e.program.to_json()}});
     }
   }
   Json kernels = Json::array();
   for (const KernelEntry& k : made->kernels) {
     Json constants = Json::array();
     for (const auto& [n, v] : k.constants) constants.push_back({n, v});
-    kernels.push_back({{"kernel", k.kernel}, {"pointers", k.pointer_dtypes}, {"constants", constants}, {"num_warps", k.num_warps},
+    kernels.push_back({{"kernel", k.kernel},
+                       {"pointers", k.pointer_dtypes},
+                       {"constants", constants},
+                       {"num_warps", k.num_warps},
                        {"grid", k.grid}});
   }
   std::ofstream(folder / "cases.json") << dump_json(Json{{"cases", cases}, {"kernels", kernels}}, 1);

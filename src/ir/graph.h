@@ -41,9 +41,9 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape);
 struct Meta {
   enum class Kind : uint8_t { kUnknown, kTensor, kTuple, kScalar, kNone };
   Kind kind = Kind::kUnknown;
-  TensorMeta tensor;         // kTensor
-  std::vector<Meta> items;   // kTuple (lists too)
-  Value scalar;              // kScalar: a Python number known at capture time
+  TensorMeta tensor;        // kTensor
+  std::vector<Meta> items;  // kTuple (lists too)
+  Value scalar;             // kScalar: a Python number known at capture time
 
   static Meta unknown() { return {}; }
   static Meta of(TensorMeta t);
@@ -61,7 +61,7 @@ struct Node {
   NodeOp op = NodeOp::kPlaceholder;
   std::string name;    // unique in the graph
   std::string target;  // canonical dotted name for functions ("torch.nn.functional.gelu", "_operator" ones as
-                       // "operator.add"), the method's name for methods, the parameter's name for placeholders
+      // "operator.add"), the method's name for methods, the parameter's name for placeholders
   std::vector<Value> args;
   std::vector<std::pair<std::string, Value>> kwargs;
   Meta meta;

@@ -79,9 +79,7 @@ void meta_json(const Meta& meta, Json& shape, Json& dtype, Json& stride, Json& s
       break;
     case Meta::Kind::kUnknown:
     case Meta::Kind::kScalar:
-    case Meta::Kind::kNone:
-      shape = dtype = stride = storage = nullptr;
-      break;
+    case Meta::Kind::kNone: shape = dtype = stride = storage = nullptr; break;
   }
 }
 
@@ -114,8 +112,8 @@ class JsonReader {
     const std::string op_name = json["op"], name = json["name"];
     NodeOp op{};
     bool known = false;
-    for (const NodeOp candidate : {NodeOp::kPlaceholder, NodeOp::kCallFunction, NodeOp::kCallMethod, NodeOp::kGetAttr,
-                                   NodeOp::kOutput}) {
+    for (const NodeOp candidate : {NodeOp::kPlaceholder, NodeOp::kCallFunction, NodeOp::kCallMethod,
+                                   NodeOp::kGetAttr, NodeOp::kOutput}) {
       if (name_of(candidate) == op_name) op = candidate, known = true;
     }
     if (!known) return fail(fmt::format("node {} has the unknown op '{}'", name, op_name));
@@ -137,7 +135,9 @@ class JsonReader {
     Node& added = graph_.add(op, json["target"], std::move(args), std::move(kwargs), name);
     if (json.contains("shape") && !json["shape"].is_null()) {
       const Json null;
-      const auto field = [&](const char* key) -> const Json& { return json.contains(key) ? json[key] : null; };
+      const auto field = [&](const char* key) -> const Json& {
+        return json.contains(key) ? json[key] : null;
+      };
       PN_TRY(added.meta, meta(json["shape"], field("dtype"), field("stride"), field("storage")));
     }
     if (json.contains("writes")) {

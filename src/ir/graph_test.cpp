@@ -54,9 +54,10 @@ TEST(GraphJson, RoundTripsNodesArgumentsAndMetadata) {
 }
 
 TEST(GraphJson, RefusesWhatIsNoGraph) {
-  for (const char* text : {R"(1)", R"({"nodes": [1]})", R"({"nodes": [{"name": "a", "op": "x", "target": "t"}]})",
-                           R"({"nodes": [{"name": "a", "op": "call_function", "target": "t", "args": [{"node": "b"}]}]})",
-                           R"({"nodes": [{"name": "a", "op": "call_function", "target": "t", "args": [{"slice": [1]}]}]})"}) {
+  for (const char* text :
+       {R"(1)", R"({"nodes": [1]})", R"({"nodes": [{"name": "a", "op": "x", "target": "t"}]})",
+        R"({"nodes": [{"name": "a", "op": "call_function", "target": "t", "args": [{"node": "b"}]}]})",
+        R"({"nodes": [{"name": "a", "op": "call_function", "target": "t", "args": [{"slice": [1]}]}]})"}) {
     const Result<Graph> graph = graph_from_json(*parse_json(text));
     ASSERT_FALSE(graph.ok()) << text;
     EXPECT_EQ(graph.error().code, "ir.json") << text;
@@ -89,12 +90,13 @@ TEST(Verify, StatesEachBrokenRule) {
   method.writes = {7};
   std::vector<std::string> messages;
   for (const Diagnostic& d : verify(graph)) messages.push_back(d.message);
-  EXPECT_EQ(messages,
-            (std::vector<std::string>{
-                "add (torch.add): arguments name nodes of the same graph",
-                "late (late): placeholders come before all other nodes",
-                "view (view): a method call has a receiver as first argument and a plain method name as target",
-                "view (view): written storages are known to the graph", "a graph ends with its output node"}));
+  EXPECT_EQ(
+      messages,
+      (std::vector<std::string>{
+          "add (torch.add): arguments name nodes of the same graph",
+          "late (late): placeholders come before all other nodes",
+          "view (view): a method call has a receiver as first argument and a plain method name as target",
+          "view (view): written storages are known to the graph", "a graph ends with its output node"}));
 }
 
 TEST(TensorMeta, ContiguityIgnoresAxesOfSizeOne) {

@@ -21,7 +21,7 @@
 namespace passnet {
 namespace {
 
-constexpr std::array<std::string_view, 12> kShort = {"bool", "u8",  "i8",  "i16", "i32", "i64",
+constexpr std::array<std::string_view, 12> kShort = {"bool", "u8",   "i8",  "i16", "i32", "i64",
                                                      "f16",  "bf16", "f32", "f64", "c64", "c128"};
 
 std::string print_meta(const Meta& meta) {
@@ -242,9 +242,12 @@ class LineReader {
       char c = text_[at_++];
       if (c == '\\' && at_ < text_.size()) {
         c = text_[at_++];
-        if (c == 'n') c = '\n';
-        else if (c == 't') c = '\t';
-        else if (c == 'r') c = '\r';
+        if (c == 'n')
+          c = '\n';
+        else if (c == 't')
+          c = '\t';
+        else if (c == 'r')
+          c = '\r';
         else if (c == 'x' && at_ + 2 <= text_.size()) {
           int byte = 0;
           std::from_chars(text_.data() + at_, text_.data() + at_ + 2, byte, 16);

@@ -110,7 +110,8 @@ Value Value::dict(std::vector<std::pair<std::string, Value>> items) {
 }
 
 bool Value::operator==(const Value& other) const {
-  if (kind_ != other.kind_ || int_ != other.int_ || text_ != other.text_ || keys_ != other.keys_) return false;
+  if (kind_ != other.kind_ || int_ != other.int_ || text_ != other.text_ || keys_ != other.keys_)
+    return false;
   // NaN literals are the same literal; 0.0 and -0.0 are not.
   if (std::bit_cast<uint64_t>(real_) != std::bit_cast<uint64_t>(other.real_)) return false;
   if (std::bit_cast<uint64_t>(imag_) != std::bit_cast<uint64_t>(other.imag_)) return false;
@@ -178,7 +179,8 @@ std::string python_text(const Value& v, const std::function<std::string(NodeId)>
     case Value::Kind::kBool: return v.as_bool() ? "True" : "False";
     case Value::Kind::kInt: return std::to_string(v.as_int());
     case Value::Kind::kFloat: return number(v.as_double());
-    case Value::Kind::kComplex: return fmt::format("complex({}, {})", number(v.as_double()), number(v.imag()));
+    case Value::Kind::kComplex:
+      return fmt::format("complex({}, {})", number(v.as_double()), number(v.imag()));
     case Value::Kind::kString: return python_string(v.text());
     case Value::Kind::kDType: return fmt::format("torch.{}", name_of(v.as_dtype()));
     case Value::Kind::kDevice: return fmt::format("torch.device({})", python_string(v.text()));

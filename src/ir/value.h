@@ -20,8 +20,22 @@ inline constexpr NodeId kNoNode = -1;
 class Value {
  public:
   enum class Kind : uint8_t {
-    kNone, kBool, kInt, kFloat, kComplex, kString, kDType, kDevice, kLayout, kMemoryFormat, kEllipsis,
-    kNode, kList, kTuple, kSlice, kDict,
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kComplex,
+    kString,
+    kDType,
+    kDevice,
+    kLayout,
+    kMemoryFormat,
+    kEllipsis,
+    kNode,
+    kList,
+    kTuple,
+    kSlice,
+    kDict,
     kConstant  // any other dotted global, e.g. torch.strided's relatives; text() is the dotted name
   };
 
@@ -33,7 +47,7 @@ class Value {
   static Value complex(double re, double im);
   static Value string(std::string v);
   static Value dtype(DType v);
-  static Value device(std::string v);          // "cuda:0", "cpu"
+  static Value device(std::string v);                    // "cuda:0", "cpu"
   static Value constant(Kind kind, std::string dotted);  // kLayout, kMemoryFormat, kConstant
   static Value ellipsis();
   static Value node(NodeId id);
@@ -51,7 +65,9 @@ class Value {
   bool as_bool() const { return int_ != 0; }
   int64_t as_int() const { return int_; }
   // kFloat's value; kInt and kBool converted.
-  double as_double() const { return kind_ == Kind::kFloat || kind_ == Kind::kComplex ? real_ : static_cast<double>(int_); }
+  double as_double() const {
+    return kind_ == Kind::kFloat || kind_ == Kind::kComplex ? real_ : static_cast<double>(int_);
+  }
   double imag() const { return imag_; }
   const std::string& text() const { return text_; }
   DType as_dtype() const { return static_cast<DType>(int_); }

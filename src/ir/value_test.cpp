@@ -47,7 +47,8 @@ TEST(Value, EqualOnlyWithEqualType) {
 
 TEST(Value, PrintsAsPythonSource) {
   EXPECT_EQ(python_text(Value::tuple({Value::integer(1)})), "(1,)");
-  EXPECT_EQ(python_text(Value::slice(Value::none(), Value::integer(64), Value::none())), "slice(None, 64, None)");
+  EXPECT_EQ(python_text(Value::slice(Value::none(), Value::integer(64), Value::none())),
+            "slice(None, 64, None)");
   EXPECT_EQ(python_text(Value::string("it's")), "\"it's\"");
   EXPECT_EQ(python_text(Value::string("a'b\"c\n")), "'a\\'b\"c\\n'");
   EXPECT_EQ(python_text(Value::real(-HUGE_VAL)), "float('-inf')");

@@ -32,9 +32,10 @@ std::vector<NodeId> covered_nodes(const Graph& pattern, const Match& match);
 // Why a pattern did not fit at a place. `field` says where in the node ("target", "args", "kwargs",
 // "args[1]", "kwargs[dim]", "args[0][2]", "users"), `expected` what the pattern has, `actual` what the graph
 // has.
-//   no_candidate     no node of the graph has the pattern's anchor; target_node is one with the same last
-//   name, if any target           the nodes paired have different operations arguments        different
-//   number of arguments, or different keywords or order of keywords literal          literals differ
+//   no_candidate     no node of the graph has the pattern's anchor; target_node is one with the same last name, if any
+//   target           the nodes paired have different operations
+//   arguments        different number of arguments, or different keywords or order of keywords
+//   literal          literals differ
 //   literal_type     literals compare equal in Python but their types differ (1 and True)
 //   literal_for_node the pattern has an operation's value where the graph has a literal
 //   node_for_literal the pattern has a literal where the graph has a node
@@ -55,8 +56,7 @@ struct NearMiss {
   bool operator==(const NearMiss&) const = default;
 };
 
-// Which patterns torch's matcher takes at all: it is not empty, ends with an output node and holds no dead
-// code
+// Which patterns torch's matcher takes at all: it is not empty, ends with an output node and holds no dead code
 // (`match.no_output`, `match.dead_code`).
 Status check_pattern(const Graph& pattern);
 

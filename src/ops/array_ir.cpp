@@ -13,11 +13,11 @@ namespace passnet {
 namespace {
 
 constexpr std::string_view kFnNames[] = {
-    "add",  "sub",  "mul",   "div",   "floordiv", "mod",  "truncdiv", "fma",  "neg",   "abs",   "min",
-    "max",  "floor", "ceil", "trunc", "rint",     "sqrt", "rsqrt",    "exp",  "exp2",  "expm1", "log",
-    "log2", "log10", "log1p", "tanh", "erf",      "erfc", "sin",      "cos",  "tan",   "asin",  "acos",
-    "atan", "atan2", "sinh", "cosh",  "pow",      "sign", "copysign", "lt",   "le",    "gt",    "ge",
-    "eq",   "ne",   "isnan", "isinf", "and",      "or",   "xor",      "not",  "shl",   "shr"};
+    "add",  "sub",   "mul",   "div",   "floordiv", "mod",  "truncdiv", "fma", "neg",  "abs",   "min",
+    "max",  "floor", "ceil",  "trunc", "rint",     "sqrt", "rsqrt",    "exp", "exp2", "expm1", "log",
+    "log2", "log10", "log1p", "tanh",  "erf",      "erfc", "sin",      "cos", "tan",  "asin",  "acos",
+    "atan", "atan2", "sinh",  "cosh",  "pow",      "sign", "copysign", "lt",  "le",   "gt",    "ge",
+    "eq",   "ne",    "isnan", "isinf", "and",      "or",   "xor",      "not", "shl",  "shr"};
 static_assert(std::size(kFnNames) == static_cast<size_t>(Fn::kShr) + 1);
 
 constexpr std::string_view kReduceNames[] = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"};
@@ -25,11 +25,29 @@ constexpr std::string_view kReduceNames[] = {"sum", "prod", "max", "min", "any",
 size_t arity_of(Fn fn) {
   switch (fn) {
     case Fn::kFma: return 3;
-    case Fn::kAdd: case Fn::kSub: case Fn::kMul: case Fn::kDiv: case Fn::kFloorDiv: case Fn::kMod: case Fn::kTruncDiv:
-    case Fn::kMin: case Fn::kMax: case Fn::kAtan2: case Fn::kPow: case Fn::kCopysign: case Fn::kLt: case Fn::kLe:
-    case Fn::kGt: case Fn::kGe: case Fn::kEq: case Fn::kNe: case Fn::kAnd: case Fn::kOr: case Fn::kXor: case Fn::kShl:
-    case Fn::kShr:
-      return 2;
+    case Fn::kAdd:
+    case Fn::kSub:
+    case Fn::kMul:
+    case Fn::kDiv:
+    case Fn::kFloorDiv:
+    case Fn::kMod:
+    case Fn::kTruncDiv:
+    case Fn::kMin:
+    case Fn::kMax:
+    case Fn::kAtan2:
+    case Fn::kPow:
+    case Fn::kCopysign:
+    case Fn::kLt:
+    case Fn::kLe:
+    case Fn::kGt:
+    case Fn::kGe:
+    case Fn::kEq:
+    case Fn::kNe:
+    case Fn::kAnd:
+    case Fn::kOr:
+    case Fn::kXor:
+    case Fn::kShl:
+    case Fn::kShr: return 2;
     default: return 1;
   }
 }
@@ -43,13 +61,31 @@ std::string_view operand_rule(Fn fn, DType type) {
   }
   if (is_complex(type)) return "arithmetic on a complex number";
   switch (fn) {
-    case Fn::kAnd: case Fn::kOr: case Fn::kXor: case Fn::kNot: case Fn::kShl: case Fn::kShr:
-      return is_floating(type) ? "a bitwise function of a float" : "";
-    case Fn::kTruncDiv: return is_integral(type, false) ? "" : "a truncating division of a type that is no integer";
-    case Fn::kLt: case Fn::kLe: case Fn::kGt: case Fn::kGe: case Fn::kEq: case Fn::kNe: return "";
-    case Fn::kAdd: case Fn::kSub: case Fn::kMul: case Fn::kFloorDiv: case Fn::kMod: case Fn::kNeg: case Fn::kAbs:
-    case Fn::kMin: case Fn::kMax: case Fn::kPow: case Fn::kSign:
-      return type == DType::kBool ? "arithmetic on a bool" : "";
+    case Fn::kAnd:
+    case Fn::kOr:
+    case Fn::kXor:
+    case Fn::kNot:
+    case Fn::kShl:
+    case Fn::kShr: return is_floating(type) ? "a bitwise function of a float" : "";
+    case Fn::kTruncDiv:
+      return is_integral(type, false) ? "" : "a truncating division of a type that is no integer";
+    case Fn::kLt:
+    case Fn::kLe:
+    case Fn::kGt:
+    case Fn::kGe:
+    case Fn::kEq:
+    case Fn::kNe: return "";
+    case Fn::kAdd:
+    case Fn::kSub:
+    case Fn::kMul:
+    case Fn::kFloorDiv:
+    case Fn::kMod:
+    case Fn::kNeg:
+    case Fn::kAbs:
+    case Fn::kMin:
+    case Fn::kMax:
+    case Fn::kPow:
+    case Fn::kSign: return type == DType::kBool ? "arithmetic on a bool" : "";
     default: return is_floating(type) ? "" : "a float function of an integer";
   }
 }
@@ -86,7 +122,10 @@ bool holds_all_of(DType to, DType from) {
   if (to == DType::kBool) return false;
   const int from_bits = size_of(from) * 8 - (from == DType::kUInt8 ? 0 : 1);
   if (is_floating(to)) {
-    const int digits = to == DType::kFloat64 ? 53 : to == DType::kFloat32 ? 24 : to == DType::kFloat16 ? 11 : 8;
+    const int digits = to == DType::kFloat64   ? 53
+                       : to == DType::kFloat32 ? 24
+                       : to == DType::kFloat16 ? 11
+                                               : 8;
     return from_bits <= digits;
   }
   if (to == DType::kUInt8) return false;
@@ -180,15 +219,16 @@ ArrayId Program::add_map(std::vector<int64_t> shape, DType dtype, ExprId e, std:
   return static_cast<ArrayId>(arrays_.size() - 1);
 }
 
-ArrayId Program::add_reduce(std::vector<int64_t> shape, DType dtype, ReduceOp op, std::vector<int64_t> extents, ExprId e,
-                            std::string label, NodeId node) {
+ArrayId Program::add_reduce(std::vector<int64_t> shape, DType dtype, ReduceOp op,
+                            std::vector<int64_t> extents, ExprId e, std::string label, NodeId node) {
   const DType element = expr(e).type;
   const bool position = op == ReduceOp::kArgMax || op == ReduceOp::kArgMin;
   if (position ? dtype != DType::kInt64 : element != dtype) {
-    broken(label + ": a " + std::string(name_of(op)) + " of " + std::string(short_name_of(element)) + " declared as " +
-           std::string(short_name_of(dtype)));
+    broken(label + ": a " + std::string(name_of(op)) + " of " + std::string(short_name_of(element)) +
+           " declared as " + std::string(short_name_of(dtype)));
   }
-  if ((op == ReduceOp::kAny || op == ReduceOp::kAll) && element != DType::kBool) broken(label + ": any, all of no bool");
+  if ((op == ReduceOp::kAny || op == ReduceOp::kAll) && element != DType::kBool)
+    broken(label + ": any, all of no bool");
   if (!position && (element == DType::kFloat16 || element == DType::kBFloat16) && op != ReduceOp::kMax &&
       op != ReduceOp::kMin) {
     broken(label + ": a fold in a 16-bit float");
@@ -251,7 +291,8 @@ ExprId Program::real(double v, DType type) {
   if (type == DType::kBool) return integer(v != 0, type);
   // A float outside the integers' range has no value there; the saturated one keeps this defined.
   if (is_integral(type, false)) {
-    const double cut = std::isnan(v) ? 0.0 : std::clamp(std::trunc(v), -9223372036854774784.0, 9223372036854774784.0);
+    const double cut =
+        std::isnan(v) ? 0.0 : std::clamp(std::trunc(v), -9223372036854774784.0, 9223372036854774784.0);
     return integer(static_cast<int64_t>(cut), type);
   }
   Expr e;
@@ -293,7 +334,8 @@ ExprId Program::cast(ExprId id, DType type) {
     if (holds_all_of(e.type, source)) {
       if (source == type) return inner;
       // Between floats the wider step in the middle changes nothing; between integers neither.
-      if (is_floating(source) == is_floating(type) && type != DType::kBool && is_floating(e.type) == is_floating(type)) {
+      if (is_floating(source) == is_floating(type) && type != DType::kBool &&
+          is_floating(e.type) == is_floating(type)) {
         return cast(inner, type);
       }
     }

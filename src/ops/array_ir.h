@@ -53,15 +53,62 @@ inline constexpr ExprId kNoExpr = -1;
 enum class Fn : uint8_t {
   // arithmetic (int or float); kDiv is IEEE division on floats, kFloorDiv/kMod round toward minus infinity on ints and
   // floats, kTruncDiv on ints
-  kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kTruncDiv, kFma, kNeg, kAbs,
-  kMin, kMax,            // NaN if either is NaN (torch's)
-  kFloor, kCeil, kTrunc, kRint,
-  kSqrt, kRsqrt, kExp, kExp2, kExpm1, kLog, kLog2, kLog10, kLog1p, kTanh, kErf, kErfc, kSin, kCos, kTan, kAsin, kAcos,
-  kAtan, kAtan2, kSinh, kCosh, kPow, kSign, kCopysign,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kMod,
+  kTruncDiv,
+  kFma,
+  kNeg,
+  kAbs,
+  kMin,
+  kMax,  // NaN if either is NaN (torch's)
+  kFloor,
+  kCeil,
+  kTrunc,
+  kRint,
+  kSqrt,
+  kRsqrt,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog10,
+  kLog1p,
+  kTanh,
+  kErf,
+  kErfc,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kAtan2,
+  kSinh,
+  kCosh,
+  kPow,
+  kSign,
+  kCopysign,
   // comparisons give kBool
-  kLt, kLe, kGt, kGe, kEq, kNe, kIsNan, kIsInf,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kEq,
+  kNe,
+  kIsNan,
+  kIsInf,
   // kBool operands: logical; integers: bitwise
-  kAnd, kOr, kXor, kNot, kShl, kShr
+  kAnd,
+  kOr,
+  kXor,
+  kNot,
+  kShl,
+  kShr
 };
 // The name in the worker's JSON ("add", "div", "rsqrt", ...).
 std::string_view name_of(Fn fn);
@@ -73,13 +120,14 @@ struct Expr {
   enum class Kind : uint8_t { kIndex, kReduceIndex, kConst, kRead, kCast, kSelect, kCall };
   Kind kind = Kind::kConst;
   DType type = DType::kInt64;
-  Fn fn = Fn::kAdd;           // kCall
-  int32_t axis = 0;           // kIndex: axis of the array being defined; kReduceIndex: axis of its reduction space
-  int64_t extent = 0;         // kIndex, kReduceIndex: values are in [0, extent)
-  int64_t int_value = 0;      // kConst of integer or bool type
-  double value = 0;           // kConst of floating type, already rounded to `type` by the reader of the program
-  ArrayId array = -1;         // kRead
-  std::vector<ExprId> args;   // kRead: one int64 index a dimension; kCast: 1; kSelect: condition, then, else; kCall
+  Fn fn = Fn::kAdd;    // kCall
+  int32_t axis = 0;    // kIndex: axis of the array being defined; kReduceIndex: axis of its reduction space
+  int64_t extent = 0;  // kIndex, kReduceIndex: values are in [0, extent)
+  int64_t int_value = 0;  // kConst of integer or bool type
+  double value = 0;       // kConst of floating type, already rounded to `type` by the reader of the program
+  ArrayId array = -1;     // kRead
+  std::vector<ExprId>
+      args;  // kRead: one int64 index a dimension; kCast: 1; kSelect: condition, then, else; kCall
   bool operator==(const Expr&) const = default;
 };
 
@@ -88,11 +136,11 @@ struct Array {
   Kind kind = Kind::kMap;
   std::vector<int64_t> shape;
   DType dtype = DType::kFloat32;
-  int32_t input = -1;                  // kInput: which tensor argument of the region
-  ReduceOp op = ReduceOp::kSum;        // kReduce
-  std::vector<int64_t> extents;        // kReduce: the reduction space
-  ExprId expr = kNoExpr;               // kMap, kReduce
-  std::string label;                   // the node and operator it came from, for names and comments: "layer_norm.mean"
+  int32_t input = -1;            // kInput: which tensor argument of the region
+  ReduceOp op = ReduceOp::kSum;  // kReduce
+  std::vector<int64_t> extents;  // kReduce: the reduction space
+  ExprId expr = kNoExpr;         // kMap, kReduce
+  std::string label;  // the node and operator it came from, for names and comments: "layer_norm.mean"
   NodeId node = kNoNode;
 };
 
@@ -101,9 +149,10 @@ class Program {
  public:
   // `meta` tells shape, dtype and, for the schedules, the strides the tensor will have (absent: read at run time).
   ArrayId add_input(const TensorMeta& meta, std::string label);
-  ArrayId add_map(std::vector<int64_t> shape, DType dtype, ExprId expr, std::string label, NodeId node = kNoNode);
-  ArrayId add_reduce(std::vector<int64_t> shape, DType dtype, ReduceOp op, std::vector<int64_t> extents, ExprId expr,
-                     std::string label, NodeId node = kNoNode);
+  ArrayId add_map(std::vector<int64_t> shape, DType dtype, ExprId expr, std::string label,
+                  NodeId node = kNoNode);
+  ArrayId add_reduce(std::vector<int64_t> shape, DType dtype, ReduceOp op, std::vector<int64_t> extents,
+                     ExprId expr, std::string label, NodeId node = kNoNode);
 
   ExprId index(int axis, int64_t extent);
   ExprId reduce_index(int axis, int64_t extent);
@@ -130,8 +179,8 @@ class Program {
   // lower_region() turns it into an internal error, so that no caller has to check.
   const std::string& misuse() const { return misuse_; }
 
-  std::vector<ArrayId> outputs;             // in the order the region's value holds them
-  std::vector<TensorMeta> output_metas;     // eager's shape, dtype and strides of each
+  std::vector<ArrayId> outputs;          // in the order the region's value holds them
+  std::vector<TensorMeta> output_metas;  // eager's shape, dtype and strides of each
 
   // The worker's form: {"arrays": [...], "outputs": [...]} with S-expressions.
   Json to_json() const;

@@ -102,8 +102,8 @@ TEST(ArrayIr, SplittingAndJoiningAnIndexIsTheIdentity) {
   const ExprId a = p.call(Fn::kFloorDiv, {x, n(12)});
   const ExprId b = p.call(Fn::kMod, {p.call(Fn::kFloorDiv, {x, n(4)}), n(3)});
   const ExprId c = p.call(Fn::kMod, {x, n(4)});
-  const ExprId back = p.call(
-      Fn::kAdd, {p.call(Fn::kAdd, {p.call(Fn::kMul, {a, n(12)}), p.call(Fn::kMul, {b, n(4)})}), c});
+  const ExprId back =
+      p.call(Fn::kAdd, {p.call(Fn::kAdd, {p.call(Fn::kMul, {a, n(12)}), p.call(Fn::kMul, {b, n(4)})}), c});
   EXPECT_EQ(back, x);
 }
 
@@ -127,7 +127,8 @@ TEST(ArrayIr, SimplificationKeepsTheValue) {
       auto [a, va] = make(depth - 1);
       const int64_t c = pick(1, 12);
       switch (pick(0, 9)) {
-        case 0: case 1: {
+        case 0:
+        case 1: {
           auto [b, vb] = make(depth - 1);
           return {p.call(Fn::kAdd, {a, b}), [=](const auto& at) { return va(at) + vb(at); }};
         }
@@ -136,9 +137,12 @@ TEST(ArrayIr, SimplificationKeepsTheValue) {
           return {p.call(Fn::kSub, {a, b}), [=](const auto& at) { return va(at) - vb(at); }};
         }
         case 3: return {p.call(Fn::kMul, {a, p.integer(c)}), [=](const auto& at) { return va(at) * c; }};
-        case 4: case 5:
-          return {p.call(Fn::kFloorDiv, {a, p.integer(c)}), [=](const auto& at) { return floor_div(va(at), c); }};
-        case 6: case 7:
+        case 4:
+        case 5:
+          return {p.call(Fn::kFloorDiv, {a, p.integer(c)}),
+                  [=](const auto& at) { return floor_div(va(at), c); }};
+        case 6:
+        case 7:
           return {p.call(Fn::kMod, {a, p.integer(c)}),
                   [=](const auto& at) { return va(at) - floor_div(va(at), c) * c; }};
         case 8: {
@@ -148,7 +152,8 @@ TEST(ArrayIr, SimplificationKeepsTheValue) {
         default: {
           auto [b, vb] = make(depth - 1);
           const ExprId condition = p.call(Fn::kLt, {a, b});
-          return {p.select(condition, a, b), [=](const auto& at) { return va(at) < vb(at) ? va(at) : vb(at); }};
+          return {p.select(condition, a, b),
+                  [=](const auto& at) { return va(at) < vb(at) ? va(at) : vb(at); }};
         }
       }
     };
@@ -198,7 +203,8 @@ TEST(ArrayIr, JsonWritesSharedExpressionsOnce) {
   p.outputs = {p.add_map({4}, DType::kFloat32, v.id, "y")};
   const Json json = p.to_json();
   EXPECT_LT(dump_json(json).size(), 6000u);
-  EXPECT_EQ(json["arrays"][0], Json::parse(R"({"id":0,"kind":"input","shape":[4],"dtype":"f32","label":"x","input":0})"));
+  EXPECT_EQ(json["arrays"][0],
+            Json::parse(R"({"id":0,"kind":"input","shape":[4],"dtype":"f32","label":"x","input":0})"));
   // Entries refer to earlier ones only.
   for (size_t k = 0; k < json["exprs"].size(); ++k) {
     const std::function<void(const Json&)> walk = [&](const Json& e) {
@@ -217,8 +223,8 @@ TEST(ArrayIr, JsonTexts) {
   Program p;
   const ArrayId x = p.add_input(meta({2, 3}, DType::kBFloat16), "x");
   const E v{&p, p.cast(p.read(x, {p.index(0, 2), p.reduce_index(0, 3)}), DType::kFloat32)};
-  p.outputs = {p.add_reduce({2}, DType::kFloat32, ReduceOp::kMax, {3}, select(call(Fn::kLt, v, v.constant(-INFINITY)), v,
-                                                                             v.constant(0.5)).id, "m")};
+  p.outputs = {p.add_reduce({2}, DType::kFloat32, ReduceOp::kMax, {3},
+                            select(call(Fn::kLt, v, v.constant(-INFINITY)), v, v.constant(0.5)).id, "m")};
   EXPECT_EQ(dump_json(p.to_json()["arrays"][1]["expr"]),
             R"(["select",["lt",["e",0],["c","-inf","f32"]],["e",0],["c",0.5,"f32"]])");
   EXPECT_EQ(dump_json(p.to_json()["exprs"]), R"([["cast",["read",0,[["iv",0],["rv",0]]],"f32"]])");

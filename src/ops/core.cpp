@@ -35,8 +35,8 @@ std::string_view name_of(OpClass cls) {
 std::span<const OpRow> all_rows() {
   static const std::vector<OpRow> rows = [] {
     std::vector<OpRow> all;
-    for (auto* list : {pointwise_rows, activation_rows, reduction_rows, norm_rows, view_rows, copy_rows, factory_rows,
-                       product_rows, stencil_rows}) {
+    for (auto* list : {pointwise_rows, activation_rows, reduction_rows, norm_rows, view_rows, copy_rows,
+                       factory_rows, product_rows, stencil_rows}) {
       std::vector<OpRow> part = list();
       all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
     }
@@ -124,7 +124,8 @@ bool fits(const Graph& graph, const Value& v, const Parameter& p) {
     case ArgKind::kInts:
       if (meta && meta->kind == Meta::Kind::kTuple) return true;
       if (v.is_sequence()) {
-        return std::all_of(v.items().begin(), v.items().end(), [&](const Value& x) { return is_integer(graph, x); });
+        return std::all_of(v.items().begin(), v.items().end(),
+                           [&](const Value& x) { return is_integer(graph, x); });
       }
       return is_integer(graph, v);
     case ArgKind::kNumber: return v.is_number() || (meta && meta->kind == Meta::Kind::kScalar);
@@ -151,7 +152,8 @@ Result<std::vector<Value>> bind(const Graph& graph, const Node& node, const Form
   const auto& parameters = form.signature.parameters;
   std::vector<std::optional<Value>> given(parameters.size());
   const auto refuse = [&](std::string message) {
-    return user_error("ops.bad_arguments", fmt::format("`{}`: {}", node.target, message)).at(graph.file, node.span);
+    return user_error("ops.bad_arguments", fmt::format("`{}`: {}", node.target, message))
+        .at(graph.file, node.span);
   };
   size_t positional = 0;
   for (; positional < node.args.size(); ++positional) {
@@ -181,7 +183,8 @@ Result<std::vector<Value>> bind(const Graph& graph, const Node& node, const Form
       out.push_back(p.rest && !p.default_value ? Value::tuple({}) : *p.default_value);
       continue;
     }
-    if (!fits(graph, *given[i], p)) return refuse(fmt::format("`{}` should be of kind {}", p.name(), name_of(p.kind)));
+    if (!fits(graph, *given[i], p))
+      return refuse(fmt::format("`{}` should be of kind {}", p.name(), name_of(p.kind)));
     out.push_back(std::move(*given[i]));
   }
   return out;
@@ -216,8 +219,8 @@ Result<Call> resolve(const Graph& graph, const Node& node) {
   const auto& table = is_function ? forms().functions : forms().methods;
   const auto found = table.find(is_function ? std::string(canonical_target(node.target)) : node.target);
   if (found == table.end()) {
-    return user_error("ops.unknown_target",
-                      fmt::format("no operator row knows the {} `{}`", is_function ? "function" : "method", node.target))
+    return user_error("ops.unknown_target", fmt::format("no operator row knows the {} `{}`",
+                                                        is_function ? "function" : "method", node.target))
         .at(graph.file, node.span)
         .with("target", node.target);
   }
@@ -233,7 +236,8 @@ Result<Call> resolve(const Graph& graph, const Node& node) {
     call.row = form.row;
     call.graph = &graph;
     call.node = &node;
-    for (const Parameter& p : parameters.parameters) call.args.push_back(p.default_value.value_or(Value::none()));
+    for (const Parameter& p : parameters.parameters)
+      call.args.push_back(p.default_value.value_or(Value::none()));
     for (size_t i = 0; i < form.slots.size(); ++i) {
       if (form.slots[i] >= 0) call.args[static_cast<size_t>(form.slots[i])] = std::move((*bound)[i]);
     }
@@ -277,19 +281,22 @@ void settle(Graph& graph, Meta& meta, const std::optional<std::string>& device) 
 Status infer(Graph& graph, Node& node) {
   PN_TRY(const Call call, resolve(graph, node));
   if (!call.row->meta) {
-    return user_error("ops.no_metadata", fmt::format("`{}` has no metadata rule", node.target)).at(graph.file, node.span);
+    return user_error("ops.no_metadata", fmt::format("`{}` has no metadata rule", node.target))
+        .at(graph.file, node.span);
   }
   PN_TRY(Inferred result, call.row->meta(call));
   node.writes = std::move(result.writes);
   if (call.in_place) {
     const TensorMeta* written = call.tensor(call.args[0]);
     if (!written) {
-      return user_error("ops.wrong_operand", fmt::format("`{}` writes into something that is no tensor", node.target))
+      return user_error("ops.wrong_operand",
+                        fmt::format("`{}` writes into something that is no tensor", node.target))
           .at(graph.file, node.span);
     }
     if (result.meta.is_tensor() && result.meta.tensor.shape != written->shape) {
       return user_error("ops.bad_arguments",
-                        fmt::format("`{}` in place: the result's shape is not that of the written tensor", node.target))
+                        fmt::format("`{}` in place: the result's shape is not that of the written tensor",
+                                    node.target))
           .at(graph.file, node.span);
     }
     node.meta = Meta::of(*written);
@@ -312,7 +319,8 @@ double bytes_of(const Meta& meta) {
     // Broadcast axes (stride 0) hold one element.
     double n = size_of(meta.tensor.dtype);
     for (size_t i = 0; i < meta.tensor.shape.size(); ++i) {
-      if (!meta.tensor.stride || (*meta.tensor.stride)[i] != 0) n *= static_cast<double>(meta.tensor.shape[i]);
+      if (!meta.tensor.stride || (*meta.tensor.stride)[i] != 0)
+        n *= static_cast<double>(meta.tensor.shape[i]);
     }
     total += n;
   }
@@ -346,7 +354,8 @@ OpCost cost_of(const Call& call) {
   OpCost cost = call.row->cost ? call.row->cost(call) : class_cost(call.row->cls);
   if (cost.bytes < 0) {
     cost.bytes = bytes_of(call.node->meta);
-    for (const NodeId id : call.graph->inputs_of(call.node->id)) cost.bytes += bytes_of(call.graph->node(id).meta);
+    for (const NodeId id : call.graph->inputs_of(call.node->id))
+      cost.bytes += bytes_of(call.graph->node(id).meta);
   }
   return cost;
 }
@@ -384,8 +393,8 @@ class RegionContext : public LowerContext {
   Result<ArrayId> array(const Value& operand) override {
     PN_TRY(const std::vector<ArrayId>* found, find(operand));
     if (graph_.node(operand.as_node()).meta.kind == Meta::Kind::kTuple || found->size() != 1) {
-      return internal_error("ops.wrong_operand",
-                            fmt::format("`{}` is a tuple, a tensor is needed", graph_.node(operand.as_node()).name));
+      return internal_error("ops.wrong_operand", fmt::format("`{}` is a tuple, a tensor is needed",
+                                                             graph_.node(operand.as_node()).name));
     }
     return (*found)[0];
   }
@@ -456,9 +465,10 @@ Result<Program> lower_region(const Graph& graph, std::span<const NodeId> nodes, 
     const Node& node = graph.node(id);
     PN_TRY(const Call call, resolve(graph, node));
     if (!call.row->lower) {
-      std::string why = call.row->wall.empty() ? std::string("it has no formula") : std::string(call.row->wall);
-      return user_error("ops.no_lowering", fmt::format("`{}` ({}) cannot be inside a kernel: {}", node.name,
-                                                       node.target, why))
+      std::string why =
+          call.row->wall.empty() ? std::string("it has no formula") : std::string(call.row->wall);
+      return user_error("ops.no_lowering",
+                        fmt::format("`{}` ({}) cannot be inside a kernel: {}", node.name, node.target, why))
           .at(graph.file, node.span)
           .with("node", node.name);
     }
@@ -489,15 +499,17 @@ Result<Program> lower_region(const Graph& graph, std::span<const NodeId> nodes, 
     program.output_metas.push_back(meta.tensor);
   }
   if (program.output_metas.size() != program.outputs.size()) {
-    return internal_error("ops.row_misuse", fmt::format("`{}` lowers to {} arrays and has {} results",
-                                                        graph.node(root).name, program.outputs.size(),
-                                                        program.output_metas.size()));
+    return internal_error("ops.row_misuse",
+                          fmt::format("`{}` lowers to {} arrays and has {} results", graph.node(root).name,
+                                      program.outputs.size(), program.output_metas.size()));
   }
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const Array& array = program.array(program.outputs[i]);
     if (array.shape != program.output_metas[i].shape || array.dtype != program.output_metas[i].dtype) {
-      return internal_error("ops.row_misuse", fmt::format("the formula of `{}` gives another shape or type than its "
-                                                          "metadata", graph.node(root).name));
+      return internal_error("ops.row_misuse",
+                            fmt::format("the formula of `{}` gives another shape or type than its "
+                                        "metadata",
+                                        graph.node(root).name));
     }
   }
   return program;

@@ -17,18 +17,18 @@
 namespace passnet {
 
 enum class OpClass : uint8_t {
-  kPointwise,   // one result element from one element of each (broadcast) operand
-  kView,        // result shares the operand's storage (or may: reshape, contiguous, to, eval dropout)
-  kCopy,        // moves elements: cat, stack, pad, roll, gather-like
-  kReduction,   // sum, mean, amax, norm, ...
-  kNorm,        // softmax, layer_norm, ...: a reduction and what follows per row
-  kTuple,       // getitem on a tuple; chunk, split, unbind are views with tuple results
-  kFactory,     // arange, zeros, full, tensor
-  kProduct,     // conv, linear, matmul, bmm, SDPA, einsum: anchors, walls unless a schedule exists
-  kStencil,     // pooling, interpolate
-  kScan,        // cumsum
-  kRandom,      // never inside a region
-  kOther        // metadata only
+  kPointwise,  // one result element from one element of each (broadcast) operand
+  kView,       // result shares the operand's storage (or may: reshape, contiguous, to, eval dropout)
+  kCopy,       // moves elements: cat, stack, pad, roll, gather-like
+  kReduction,  // sum, mean, amax, norm, ...
+  kNorm,       // softmax, layer_norm, ...: a reduction and what follows per row
+  kTuple,      // getitem on a tuple; chunk, split, unbind are views with tuple results
+  kFactory,    // arange, zeros, full, tensor
+  kProduct,    // conv, linear, matmul, bmm, SDPA, einsum: anchors, walls unless a schedule exists
+  kStencil,    // pooling, interpolate
+  kScan,       // cumsum
+  kRandom,     // never inside a region
+  kOther       // metadata only
 };
 std::string_view name_of(OpClass cls);
 
@@ -71,18 +71,18 @@ using LowerFn = Result<std::vector<ArrayId>> (*)(LowerContext&, const Call&);
 
 // What eager pays. Bytes are derived from the metadata of operands and results unless the row says otherwise.
 struct OpCost {
-  double host_us = 11.0;      // host time of one eager call
-  double flops = 0;           // multiply-adds count two
-  bool tensor_core = false;   // flops run on the matrix units for 16-bit (tf32 for conv) types
-  int kernels = 1;            // launches; 0 for views
-  double bytes = -1;          // moved by eager; -1: operands once and results once
+  double host_us = 11.0;     // host time of one eager call
+  double flops = 0;          // multiply-adds count two
+  bool tensor_core = false;  // flops run on the matrix units for 16-bit (tf32 for conv) types
+  int kernels = 1;           // launches; 0 for views
+  double bytes = -1;         // moved by eager; -1: operands once and results once
 };
 using CostFn = OpCost (*)(const Call&);
 
 struct Spelling {
   enum class Kind : uint8_t { kFunction, kMethod };
   Kind kind = Kind::kFunction;
-  std::string_view target;     // canonical dotted name or method name
+  std::string_view target;  // canonical dotted name or method name
   // Python-like parameter list in the row's parameter names: "input, dim=None, keepdim=False, *, dtype=None". A
   // trailing "..." takes the rest of the positional arguments as one tuple, or one sequence ("input, size..."). A "|"
   // gives an alternative keyword: "dim|axis=None". A kind after a colon selects between spellings of one target:
@@ -90,8 +90,9 @@ struct Spelling {
   // A parameter of the row that a spelling lacks takes the row's default, or None. Parameters of several spellings
   // are matched by name; one whose name starts with "_" is accepted and ignored (_stacklevel).
   std::string_view signature;
-  bool in_place = false;       // always in place (add_, operator.iadd); an `inplace` parameter is handled by itself
-  bool swapped = false;        // operands reversed (__radd__-like spellings)
+  bool in_place =
+      false;             // always in place (add_, operator.iadd); an `inplace` parameter is handled by itself
+  bool swapped = false;  // operands reversed (__radd__-like spellings)
 };
 
 // Source text of a call on the inputs, e.g. {"x=f32[2,3,8], w=f32[8]", "torch.nn.functional.rms_norm(x, (8,), w)"}.
@@ -103,14 +104,14 @@ struct Example {
 };
 
 struct OpRow {
-  std::string_view name;                // unique: "gelu"
+  std::string_view name;  // unique: "gelu"
   OpClass cls = OpClass::kOther;
-  std::vector<Spelling> spellings;      // parameters of the row are those of the first spelling, in order
+  std::vector<Spelling> spellings;  // parameters of the row are those of the first spelling, in order
   MetaFn meta = nullptr;
-  LowerFn lower = nullptr;              // null: never inside a region
-  CostFn cost = nullptr;                // null: the class's default
-  std::vector<Example> examples;        // at least one
-  std::string_view wall = {};           // why it has no lowering, for reports
+  LowerFn lower = nullptr;        // null: never inside a region
+  CostFn cost = nullptr;          // null: the class's default
+  std::vector<Example> examples;  // at least one
+  std::string_view wall = {};     // why it has no lowering, for reports
 };
 
 // Every row, in a fixed order.

@@ -15,8 +15,9 @@ namespace passnet {
 namespace {
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
-    {"bool", DType::kBool}, {"u8", DType::kUInt8}, {"i8", DType::kInt8}, {"i16", DType::kInt16}, {"i32", DType::kInt32},
-    {"i64", DType::kInt64}, {"f16", DType::kFloat16}, {"bf16", DType::kBFloat16}, {"f32", DType::kFloat32},
+    {"bool", DType::kBool},   {"u8", DType::kUInt8},      {"i8", DType::kInt8},
+    {"i16", DType::kInt16},   {"i32", DType::kInt32},     {"i64", DType::kInt64},
+    {"f16", DType::kFloat16}, {"bf16", DType::kBFloat16}, {"f32", DType::kFloat32},
     {"f64", DType::kFloat64}, {"c64", DType::kComplex64}, {"c128", DType::kComplex128}};
 
 struct Operator {
@@ -25,12 +26,12 @@ struct Operator {
 };
 // Longer ones first, so that `**` is not taken for `*`.
 constexpr Operator kOperators[] = {
-    {"**", "operator.pow", 9},     {"//", "operator.floordiv", 7}, {"<<", "operator.lshift", 5},
-    {">>", "operator.rshift", 5},  {"<=", "operator.le", 1},       {">=", "operator.ge", 1},
-    {"==", "operator.eq", 1},      {"!=", "operator.ne", 1},       {"+", "operator.add", 6},
-    {"-", "operator.sub", 6},      {"*", "operator.mul", 7},       {"/", "operator.truediv", 7},
-    {"%", "operator.mod", 7},      {"@", "operator.matmul", 7},    {"&", "operator.and_", 4},
-    {"^", "operator.xor", 3},      {"|", "operator.or_", 2},       {"<", "operator.lt", 1},
+    {"**", "operator.pow", 9},    {"//", "operator.floordiv", 7}, {"<<", "operator.lshift", 5},
+    {">>", "operator.rshift", 5}, {"<=", "operator.le", 1},       {">=", "operator.ge", 1},
+    {"==", "operator.eq", 1},     {"!=", "operator.ne", 1},       {"+", "operator.add", 6},
+    {"-", "operator.sub", 6},     {"*", "operator.mul", 7},       {"/", "operator.truediv", 7},
+    {"%", "operator.mod", 7},     {"@", "operator.matmul", 7},    {"&", "operator.and_", 4},
+    {"^", "operator.xor", 3},     {"|", "operator.or_", 2},       {"<", "operator.lt", 1},
     {">", "operator.gt", 1}};
 constexpr int kUnary = 8;
 
@@ -107,7 +108,8 @@ class Builder {
 
  private:
   Diagnostic wrong(std::string_view what) const {
-    return internal_error("ops.example", fmt::format("{} at position {} of the example `{}`", what, at_, text_));
+    return internal_error("ops.example",
+                          fmt::format("{} at position {} of the example `{}`", what, at_, text_));
   }
 
   Result<std::vector<int64_t>> integers(std::string_view inputs, size_t* at, char close) const {
@@ -180,12 +182,14 @@ class Builder {
   }
 
   // Items up to `close`; keyword arguments go to `kwargs` if there may be some.
-  Status items(char close, std::vector<Value>* out, std::vector<std::pair<std::string, Value>>* kwargs, bool* comma) {
+  Status items(char close, std::vector<Value>* out, std::vector<std::pair<std::string, Value>>* kwargs,
+               bool* comma) {
     *comma = false;
     while (!take(close)) {
       size_t end = at_;
       while (end < text_.size() && is_name_char(text_[end])) ++end;
-      const bool keyword = kwargs && end > at_ && end + 1 < text_.size() && text_[end] == '=' && text_[end + 1] != '=';
+      const bool keyword =
+          kwargs && end > at_ && end + 1 < text_.size() && text_[end] == '=' && text_[end + 1] != '=';
       if (keyword) {
         const std::string name(text_.substr(at_, end - at_));
         at_ = end + 1;
@@ -197,7 +201,8 @@ class Builder {
       }
       *comma = take(',');
       space();
-      if (!*comma && (at_ >= text_.size() || text_[at_] != close)) return wrong("no comma and no end of a list");
+      if (!*comma && (at_ >= text_.size() || text_[at_] != close))
+        return wrong("no comma and no end of a list");
     }
     return {};
   }
@@ -281,7 +286,8 @@ class Builder {
     while (end < text_.size() && (is_name_char(text_[end]) || text_[end] == '.')) ++end;
     const std::string_view dotted = text_.substr(at_, end - at_);
     const std::string_view first = dotted.substr(0, dotted.find('.'));
-    const auto named = std::find_if(names_.begin(), names_.end(), [&](const auto& n) { return n.first == first; });
+    const auto named =
+        std::find_if(names_.begin(), names_.end(), [&](const auto& n) { return n.first == first; });
     if (named != names_.end()) {
       at_ += first.size();
       return named->second;
@@ -310,7 +316,8 @@ Json meta_json(const Graph& graph, const Meta& meta) {
       out["stride"] = meta.tensor.stride ? Json(*meta.tensor.stride) : Json();
       bool alias = false;
       for (const NodeId id : graph.placeholders()) {
-        alias = alias || (graph.node(id).meta.is_tensor() && graph.node(id).meta.tensor.storage == meta.tensor.storage);
+        alias = alias || (graph.node(id).meta.is_tensor() &&
+                          graph.node(id).meta.tensor.storage == meta.tensor.storage);
       }
       out["alias"] = alias;
       return out;

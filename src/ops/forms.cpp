@@ -84,7 +84,8 @@ Result<std::vector<ArrayId>> lower_formula(LowerContext& ctx, const Call& call, 
   const TensorMeta& result = call.node->meta.tensor;
   PN_TRY(const DType common, common_type(call, operands, rule));
   const DType wide = opmath(common);
-  if (is_complex(common) || is_complex(result.dtype)) return no_lowering(call, "complex numbers have no kernels");
+  if (is_complex(common) || is_complex(result.dtype))
+    return no_lowering(call, "complex numbers have no kernels");
   const std::vector<ExprId> at = identity(p, result.shape);
   std::vector<E> values;
   for (int i = 0; i < operands; ++i) {
@@ -102,11 +103,13 @@ Result<std::vector<ArrayId>> lower_formula(LowerContext& ctx, const Call& call, 
       continue;
     }
     const DType type = numbers == NumberRule::kElement ? common : wide;
-    const ExprId number = v.kind() == Value::Kind::kFloat ? p.real(v.as_double(), type) : p.integer(v.as_int(), type);
+    const ExprId number =
+        v.kind() == Value::Kind::kFloat ? p.real(v.as_double(), type) : p.integer(v.as_int(), type);
     values.push_back(E{&p, number}.cast(wide));
   }
   PN_TRY(const E value, formula(FormArgs{call, p, values, common}));
-  const ArrayId out = p.add_map(result.shape, result.dtype, value.cast(result.dtype).id, label_of(call), call.node->id);
+  const ArrayId out =
+      p.add_map(result.shape, result.dtype, value.cast(result.dtype).id, label_of(call), call.node->id);
   return std::vector<ArrayId>{out};
 }
 

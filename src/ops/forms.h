@@ -25,8 +25,8 @@ enum class NumberRule : uint8_t { kOpmath, kElement };
 struct FormArgs {
   const Call& call;
   Program& program;
-  std::span<const E> x;      // the operands, of type opmath(common); absent ones (None) have id kNoExpr
-  DType common;              // the type the functor's operands have
+  std::span<const E> x;  // the operands, of type opmath(common); absent ones (None) have id kNoExpr
+  DType common;          // the type the functor's operands have
   bool given(size_t i) const { return x[i].id != kNoExpr; }
   bool is_number(size_t i) const { return call.args[i].is_number(); }
 };

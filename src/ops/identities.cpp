@@ -56,8 +56,10 @@ const Identities& identities() {
       std::fprintf(stderr, "torch identities: %s\n", parsed.error().message.c_str());
       std::abort();  // the file was compiled in
     }
-    for (const auto& [spelled, own] : parsed->at("canonical").items()) out.canonical[spelled] = own.get<std::string>();
-    for (const auto& [name, entry] : parsed->at("functions").items()) out.functions[name] = parse_function(entry);
+    for (const auto& [spelled, own] : parsed->at("canonical").items())
+      out.canonical[spelled] = own.get<std::string>();
+    for (const auto& [name, entry] : parsed->at("functions").items())
+      out.functions[name] = parse_function(entry);
     return out;
   }();
   return table;
@@ -70,7 +72,9 @@ std::string_view canonical_target(std::string_view dotted) {
   return it == identities().canonical.end() ? dotted : std::string_view(it->second);
 }
 
-bool is_known_function(std::string_view dotted) { return identities().functions.contains(canonical_target(dotted)); }
+bool is_known_function(std::string_view dotted) {
+  return identities().functions.contains(canonical_target(dotted));
+}
 
 const PySignature* signature_of(std::string_view canonical) {
   const auto it = identities().functions.find(canonical);

@@ -9,7 +9,8 @@ namespace {
 int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
 int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
-std::optional<std::pair<int64_t, int64_t>> times(std::pair<int64_t, int64_t> a, std::pair<int64_t, int64_t> b) {
+std::optional<std::pair<int64_t, int64_t>> times(std::pair<int64_t, int64_t> a,
+                                                 std::pair<int64_t, int64_t> b) {
   int64_t low = 0, high = 0;
   bool first = true;
   for (const int64_t x : {a.first, a.second}) {
@@ -24,7 +25,8 @@ std::optional<std::pair<int64_t, int64_t>> times(std::pair<int64_t, int64_t> a, 
   return std::pair(low, high);
 }
 
-std::optional<std::pair<int64_t, int64_t>> plus(std::pair<int64_t, int64_t> a, std::pair<int64_t, int64_t> b) {
+std::optional<std::pair<int64_t, int64_t>> plus(std::pair<int64_t, int64_t> a,
+                                                std::pair<int64_t, int64_t> b) {
   std::pair<int64_t, int64_t> out;
   if (__builtin_add_overflow(a.first, b.first, &out.first)) return std::nullopt;
   if (__builtin_add_overflow(a.second, b.second, &out.second)) return std::nullopt;
@@ -173,7 +175,8 @@ void IndexSimplifier::join_quotients(Sum& sum) {
       if (other == sum.terms.end()) continue;
       Sum joined = sum;
       const Term remainder_term = t;
-      std::erase_if(joined.terms, [&](const Term& x) { return x.atom == quotient || x.atom == remainder_term.atom; });
+      std::erase_if(joined.terms,
+                    [&](const Term& x) { return x.atom == quotient || x.atom == remainder_term.atom; });
       if (!add(joined, sum_of(e.args[0]), remainder_term.factor)) continue;
       sum = std::move(joined);
       again = true;
@@ -395,12 +398,17 @@ ExprId IndexSimplifier::logic(Fn fn, std::vector<ExprId> args) {
 ExprId IndexSimplifier::call(Fn fn, std::vector<ExprId> args) {
   if (p_.expr(args[0]).type == DType::kBool) {
     switch (fn) {
-      case Fn::kAnd: case Fn::kOr: case Fn::kXor: case Fn::kNot: return logic(fn, std::move(args));
+      case Fn::kAnd:
+      case Fn::kOr:
+      case Fn::kXor:
+      case Fn::kNot: return logic(fn, std::move(args));
       default: return p_.plain_call(fn, std::move(args));
     }
   }
   switch (fn) {
-    case Fn::kAdd: case Fn::kSub: case Fn::kMul: return linear(fn, args[0], args[1]);
+    case Fn::kAdd:
+    case Fn::kSub:
+    case Fn::kMul: return linear(fn, args[0], args[1]);
     case Fn::kNeg: return linear(Fn::kMul, args[0], p_.integer(-1));
     case Fn::kFloorDiv:
       if (const auto by = constant_of(args[1]); by && *by > 0) return divide(args[0], *by);
@@ -426,8 +434,12 @@ ExprId IndexSimplifier::call(Fn fn, std::vector<ExprId> args) {
     case Fn::kAbs:
       if (const Range r = p_.range(args[0]); r && r->first >= 0) return args[0];
       break;
-    case Fn::kLt: case Fn::kLe: case Fn::kGt: case Fn::kGe: case Fn::kEq: case Fn::kNe:
-      return compare(fn, args[0], args[1]);
+    case Fn::kLt:
+    case Fn::kLe:
+    case Fn::kGt:
+    case Fn::kGe:
+    case Fn::kEq:
+    case Fn::kNe: return compare(fn, args[0], args[1]);
     default: break;
   }
   return p_.plain_call(fn, std::move(args));

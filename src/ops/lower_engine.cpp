@@ -19,8 +19,8 @@ E read_broadcast(Program& p, ArrayId array, std::span<const ExprId> at) {
 }
 
 Result<std::vector<ArrayId>> lower_pointwise(LowerContext& ctx, const Call& call,
-                                             std::span<const std::string_view> operands, const Formula& formula,
-                                             std::optional<DType> compute) {
+                                             std::span<const std::string_view> operands,
+                                             const Formula& formula, std::optional<DType> compute) {
   Program& p = ctx.program();
   const TensorMeta& result = call.node->meta.tensor;
   std::vector<const TensorMeta*> tensors;
@@ -46,7 +46,8 @@ Result<std::vector<ArrayId>> lower_pointwise(LowerContext& ctx, const Call& call
     const Value& v = call.arg(name);
     if (call.tensor(v)) {
       PN_TRY(const ArrayId array, ctx.array(v));
-      if (is_complex(p.array(array).dtype)) return bad_call(call, "ops.no_lowering", "complex numbers have no kernels");
+      if (is_complex(p.array(array).dtype))
+        return bad_call(call, "ops.no_lowering", "complex numbers have no kernels");
       // The loader casts an operand of another type to the common one before the functor widens it.
       values.push_back(read_broadcast(p, array, at).cast(common).cast(wide));
       continue;

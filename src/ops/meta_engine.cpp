@@ -30,7 +30,8 @@ Inferred fresh(std::vector<int64_t> shape, DType dtype, std::optional<std::vecto
   return out;
 }
 
-Result<std::vector<int64_t>> broadcast_shapes(const Call& call, std::span<const std::vector<int64_t>> shapes) {
+Result<std::vector<int64_t>> broadcast_shapes(const Call& call,
+                                              std::span<const std::vector<int64_t>> shapes) {
   size_t rank = 0;
   for (const auto& s : shapes) rank = std::max(rank, s.size());
   std::vector<int64_t> out(rank, 1);
@@ -39,9 +40,10 @@ Result<std::vector<int64_t>> broadcast_shapes(const Call& call, std::span<const 
       int64_t& extent = out[rank - s.size() + i];
       if (s[i] == extent || s[i] == 1) continue;
       if (extent != 1) {
-        return bad_call(call, "ops.bad_arguments",
-                        fmt::format("shapes [{}] do not broadcast: {} and {} meet at axis {}",
-                                    fmt::join(s, ", "), extent, s[i], static_cast<int64_t>(i) - static_cast<int64_t>(s.size())));
+        return bad_call(
+            call, "ops.bad_arguments",
+            fmt::format("shapes [{}] do not broadcast: {} and {} meet at axis {}", fmt::join(s, ", "), extent,
+                        s[i], static_cast<int64_t>(i) - static_cast<int64_t>(s.size())));
       }
       extent = s[i];
     }
@@ -61,7 +63,8 @@ std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> l
     if (!is_complex(*lower)) return higher;
     return *higher == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64;
   }
-  if (*higher == DType::kBool || is_floating(*lower) || is_complex(*lower)) return promote_types(*higher, *lower);
+  if (*higher == DType::kBool || is_floating(*lower) || is_complex(*lower))
+    return promote_types(*higher, *lower);
   return higher;
 }
 
@@ -129,11 +132,15 @@ std::optional<std::vector<int64_t>> iterator_strides(const std::vector<int64_t>&
                                                      std::span<const TensorMeta* const> operands) {
   const size_t rank = shape.size();
   // The shortcut for operands of one shape keeps their strides, those of size-1 axes included.
-  const bool one_shape = std::all_of(operands.begin(), operands.end(), [&](const TensorMeta* t) { return t->shape == shape; });
-  const bool known = std::all_of(operands.begin(), operands.end(), [](const TensorMeta* t) { return t->stride.has_value(); });
+  const bool one_shape =
+      std::all_of(operands.begin(), operands.end(), [&](const TensorMeta* t) { return t->shape == shape; });
+  const bool known = std::all_of(operands.begin(), operands.end(),
+                                 [](const TensorMeta* t) { return t->stride.has_value(); });
   if (operands.empty()) return contiguous_strides(shape);
   if (one_shape && known) {
-    const auto all = [&](auto&& test) { return std::all_of(operands.begin(), operands.end(), [&](const TensorMeta* t) { return test(*t); }); };
+    const auto all = [&](auto&& test) {
+      return std::all_of(operands.begin(), operands.end(), [&](const TensorMeta* t) { return test(*t); });
+    };
     if (all([](const TensorMeta& t) { return t.is_contiguous(); })) return contiguous_strides(shape);
     if (all(is_channels_last_dense)) {
       std::vector<int64_t> stride(4);
@@ -205,7 +212,8 @@ std::optional<std::vector<int64_t>> iterator_strides(const std::vector<int64_t>&
 Result<int64_t> normal_dim(const Call& call, int64_t dim, int64_t rank) {
   const int64_t span = std::max<int64_t>(rank, 1);  // a 0-dim tensor takes 0 and -1
   if (dim < -span || dim >= span) {
-    return bad_call(call, "ops.bad_arguments", fmt::format("dim {} is out of range for {} dimensions", dim, rank));
+    return bad_call(call, "ops.bad_arguments",
+                    fmt::format("dim {} is out of range for {} dimensions", dim, rank));
   }
   return dim < 0 ? dim + span : dim;
 }
@@ -229,7 +237,8 @@ Result<std::vector<int64_t>> int_list(const Call& call, const Value& v) {
   } else {
     fine = add(v);
   }
-  if (!fine) return bad_call(call, "ops.bad_arguments", fmt::format("{} is no list of integers", python_text(v)));
+  if (!fine)
+    return bad_call(call, "ops.bad_arguments", fmt::format("{} is no list of integers", python_text(v)));
   return out;
 }
 

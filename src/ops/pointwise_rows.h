@@ -17,10 +17,10 @@ std::vector<OpRow> select_rows();      // rows_select.cpp: where, masked_fill, c
 }  // namespace passnet
 
 // torch.f, x.f() and the in-place x.f_() and torch.f_(): a string literal's spellings.
-#define PN_UNARY(name)                                                                                      \
-  function("torch." name, "input"), method(name, "input"), in_place(method(name "_", "input")),             \
+#define PN_UNARY(name)                                                                          \
+  function("torch." name, "input"), method(name, "input"), in_place(method(name "_", "input")), \
       in_place(function("torch." name "_", "input"))
 // torch.f(x, y), x.f(y), x.f_(y), with `rest` behind the second parameter.
-#define PN_BINARY(name, rest)                                                                               \
-  function("torch." name, "input, other" rest), method(name, "input, other" rest),                          \
+#define PN_BINARY(name, rest)                                                      \
+  function("torch." name, "input, other" rest), method(name, "input, other" rest), \
       in_place(method(name "_", "input, other" rest))

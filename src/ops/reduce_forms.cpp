@@ -72,13 +72,15 @@ Axes trailing_axes(const TensorMeta& input, size_t count) {
   return Axes(input.shape, std::move(folded));
 }
 
-ArrayId fold(LowerContext& ctx, const Call& call, const Axes& axes, ReduceOp op, E element, std::string_view part) {
+ArrayId fold(LowerContext& ctx, const Call& call, const Axes& axes, ReduceOp op, E element,
+             std::string_view part) {
   return ctx.program().add_reduce(axes.result_shape(true), element.type(), op, axes.extents(), element.id,
                                   label_of(call, part), call.node->id);
 }
 
 ArrayId per_row(LowerContext& ctx, const Call& call, const Axes& axes, E value, std::string_view part) {
-  return ctx.program().add_map(axes.result_shape(true), value.type(), value.id, label_of(call, part), call.node->id);
+  return ctx.program().add_map(axes.result_shape(true), value.type(), value.id, label_of(call, part),
+                               call.node->id);
 }
 
 E read_row(Program& p, ArrayId row, const Axes& axes, std::span<const ExprId> at) {

@@ -9,13 +9,14 @@ namespace passnet {
 // Which axes of an operand a reduction folds, and the index expressions of operand and result.
 class Axes {
  public:
-  Axes(std::vector<int64_t> shape, std::vector<bool> folded) : shape_(std::move(shape)), folded_(std::move(folded)) {}
+  Axes(std::vector<int64_t> shape, std::vector<bool> folded)
+      : shape_(std::move(shape)), folded_(std::move(folded)) {}
 
   const std::vector<int64_t>& shape() const { return shape_; }
   bool folds(size_t axis) const { return folded_[axis]; }
-  std::vector<int64_t> extents() const;                 // of the reduction space: the folded axes in order
+  std::vector<int64_t> extents() const;  // of the reduction space: the folded axes in order
   std::vector<int64_t> result_shape(bool keep) const;
-  int64_t count() const;                                // elements folded into one
+  int64_t count() const;  // elements folded into one
 
   // The operand's element at the point of the reduction space, for a result of result_shape(keep).
   std::vector<ExprId> point(Program& p, bool keep) const;
@@ -32,7 +33,8 @@ Result<Axes> axes_arg(const Call& call, std::string_view name, const TensorMeta&
 Axes trailing_axes(const TensorMeta& input, size_t count);
 
 // A reduction of `element` (at axes.point(p, true)) with the folded axes kept as size 1.
-ArrayId fold(LowerContext& ctx, const Call& call, const Axes& axes, ReduceOp op, E element, std::string_view part);
+ArrayId fold(LowerContext& ctx, const Call& call, const Axes& axes, ReduceOp op, E element,
+             std::string_view part);
 // An array per element of `like`'s result_shape(true) from expressions at its identity.
 ArrayId per_row(LowerContext& ctx, const Call& call, const Axes& axes, E value, std::string_view part);
 E read_row(Program& p, ArrayId row, const Axes& axes, std::span<const ExprId> at);

@@ -49,7 +49,9 @@ E sixth(const E& x) { return x.constant(static_cast<double>(1.0f / 6.0f)); }
 E hardswish(const FormArgs& f) { return f.x[0] * six_sided(f.x[0]) * sixth(f.x[0]); }
 E hardsigmoid(const FormArgs& f) { return six_sided(f.x[0]) * sixth(f.x[0]); }
 
-E clamped(const E& x, double low, double high) { return minimum(maximum(x, x.constant(low)), x.constant(high)); }
+E clamped(const E& x, double low, double high) {
+  return minimum(maximum(x, x.constant(low)), x.constant(high));
+}
 Result<E> hardtanh(const FormArgs& f) {
   PN_TRY(const double low, number(f, "min_val"));
   PN_TRY(const double high, number(f, "max_val"));
@@ -72,7 +74,9 @@ Result<E> elu(const FormArgs& f) {
   PN_TRY(const double alpha, number(f, "alpha"));
   return elu_form(f.x[0], alpha, 1, 1);
 }
-E selu(const FormArgs& f) { return elu_form(f.x[0], 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
+E selu(const FormArgs& f) {
+  return elu_form(f.x[0], 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
+}
 Result<E> celu(const FormArgs& f) {
   PN_TRY(const double alpha, number(f, "alpha"));
   return elu_form(f.x[0], alpha, 1, 1.0 / alpha);
@@ -88,7 +92,8 @@ Result<E> threshold(const FormArgs& f) {
   PN_TRY(const double value, number(f, "value"));
   const E x = f.x[0];
   // Both numbers are of the element type in the functor.
-  return select(call(Fn::kLe, x, x.constant(round_to(bound, f.common))), x.constant(round_to(value, f.common)), x);
+  return select(call(Fn::kLe, x, x.constant(round_to(bound, f.common))),
+                x.constant(round_to(value, f.common)), x);
 }
 
 Result<E> hardshrink(const FormArgs& f) {
@@ -148,7 +153,8 @@ Result<std::vector<ArrayId>> lower_prelu(LowerContext& ctx, const Call& call) {
   const DType wide = opmath(result.dtype);
   const E x = E{&p, p.read(input, at)}.cast(wide);
   std::vector<ExprId> weight_at;
-  if (!p.array(weight).shape.empty()) weight_at.push_back(p.array(weight).shape[0] == 1 ? p.integer(0) : at[1]);
+  if (!p.array(weight).shape.empty())
+    weight_at.push_back(p.array(weight).shape[0] == 1 ? p.integer(0) : at[1]);
   const E w = E{&p, p.read(weight, weight_at)}.cast(result.dtype).cast(wide);
   const E value = select(greater(x, x.constant(0)), x, w * x).cast(result.dtype);
   return std::vector<ArrayId>{p.add_map(result.shape, result.dtype, value.id, label_of(call), call.node->id)};
@@ -198,50 +204,63 @@ Result<Inferred> meta_activation(const Call& call) {
 template <auto kFormula>
 constexpr LowerFn kLower = lower_form<kFirst, 1, kFormula>;
 
-OpRow activation(std::string_view name, std::vector<Spelling> spellings, LowerFn lower, std::vector<Example> more = {}) {
+OpRow activation(std::string_view name, std::vector<Spelling> spellings, LowerFn lower,
+                 std::vector<Example> more = {}) {
   std::vector<Example> examples = {{"x=f16[4,33]", ""}, {"x=bf16[4,33]", ""}, {"x=f32[3,5]{1,3}", ""}};
   examples.insert(examples.end(), more.begin(), more.end());
-  return {.name = name, .cls = kPoint, .spellings = std::move(spellings), .meta = meta_activation, .lower = lower,
+  return {.name = name,
+          .cls = kPoint,
+          .spellings = std::move(spellings),
+          .meta = meta_activation,
+          .lower = lower,
           .examples = std::move(examples)};
 }
 
 // torch.nn.functional.f and the extension's function of the same name with the same parameters.
-#define PN_NN(name, signature) \
-  function("torch.nn.functional." name, "input" signature), function("torch._C._nn." name, "input" signature)
+#define PN_NN(name, signature)                                                                    \
+  function("torch.nn.functional." name, "input" signature), function("torch._C._nn." name, "inpu" \
+                                                                                           "t" signature)
 
 }  // namespace
 
 std::vector<OpRow> activation_rows() {
   return {
-      {.name = "relu", .cls = kPoint,
+      {.name = "relu",
+       .cls = kPoint,
        .spellings = {function("torch.nn.functional.relu", "input, inplace=False"), PN_UNARY("relu"),
                      in_place(function("torch.nn.functional.relu_", "input"))},
-       .meta = meta_form<ResultRule::kPromoted, 1>, .lower = lower_form<ResultRule::kPromoted, 1, relu>,
+       .meta = meta_form<ResultRule::kPromoted, 1>,
+       .lower = lower_form<ResultRule::kPromoted, 1, relu>,
        .examples = {{"x=f16[4,33]", "torch.nn.functional.relu(x)"},
                     {"x=bf16[4,33]", "torch.nn.functional.relu(x, inplace=True)"},
                     {"x=f32[2,3,4,4]{48,1,12,3}", "torch.relu(x)"},
                     {"x=i64[9]", "x.relu()"}}},
-      {.name = "relu6", .cls = kPoint,
+      {.name = "relu6",
+       .cls = kPoint,
        .spellings = {function("torch.nn.functional.relu6", "input, inplace=False"),
-                     function("torch._C._nn.relu6", "input"), in_place(function("torch._C._nn.relu6_", "input"))},
-       .meta = meta_form<ResultRule::kPromoted, 1>, .lower = lower_form<ResultRule::kPromoted, 1, relu6>,
-       .examples = {{"x=f16[4,33]", "torch.nn.functional.relu6(x, True)"}, {"x=f32[4,33]", "torch.nn.functional.relu6(x)"}}},
+                     function("torch._C._nn.relu6", "input"),
+                     in_place(function("torch._C._nn.relu6_", "input"))},
+       .meta = meta_form<ResultRule::kPromoted, 1>,
+       .lower = lower_form<ResultRule::kPromoted, 1, relu6>,
+       .examples = {{"x=f16[4,33]", "torch.nn.functional.relu6(x, True)"},
+                    {"x=f32[4,33]", "torch.nn.functional.relu6(x)"}}},
       activation("gelu", {PN_NN("gelu", ", *, approximate='none'")}, kLower<gelu>,
                  {{"x=f16[4,33]", "torch.nn.functional.gelu(x, approximate='tanh')"},
                   {"x=f32[4,33]", "torch.nn.functional.gelu(x, approximate='tanh')"}}),
       activation("silu",
-                 {function("torch.nn.functional.silu", "input, inplace=False"), function("torch._C._nn.silu", "input"),
-                  in_place(function("torch._C._nn.silu_", "input"))},
+                 {function("torch.nn.functional.silu", "input, inplace=False"),
+                  function("torch._C._nn.silu", "input"), in_place(function("torch._C._nn.silu_", "input"))},
                  kLower<silu>, {{"x=f16[4,8]", "torch.nn.functional.silu(x, inplace=True)"}}),
       activation("mish",
-                 {function("torch.nn.functional.mish", "input, inplace=False"), function("torch._C._nn.mish", "input"),
-                  in_place(function("torch._C._nn.mish_", "input"))},
+                 {function("torch.nn.functional.mish", "input, inplace=False"),
+                  function("torch._C._nn.mish", "input"), in_place(function("torch._C._nn.mish_", "input"))},
                  kLower<mish>),
       activation("softplus", {PN_NN("softplus", ", beta=1, threshold=20")}, kLower<softplus>,
                  {{"x=f16[4,8]", "torch.nn.functional.softplus(x, 2.0, 3.0)"}}),
       activation("hardswish",
                  {function("torch.nn.functional.hardswish", "input, inplace=False"),
-                  function("torch._C._nn.hardswish", "input"), in_place(function("torch._C._nn.hardswish_", "input"))},
+                  function("torch._C._nn.hardswish", "input"),
+                  in_place(function("torch._C._nn.hardswish_", "input"))},
                  kLower<hardswish>),
       activation("hardsigmoid",
                  {function("torch.nn.functional.hardsigmoid", "input, inplace=False"),
@@ -264,19 +283,23 @@ std::vector<OpRow> activation_rows() {
                  {function("torch.nn.functional.elu", "input, alpha=1.0, inplace=False"),
                   in_place(function("torch.nn.functional.elu_", "input, alpha=1.0"))},
                  kLower<elu>, {{"x=f16[4,8]", "torch.nn.functional.elu(x, 1.3, False)"}}),
-      activation("selu", {function("torch.nn.functional.selu", "input, inplace=False"), PN_UNARY("selu")}, kLower<selu>),
+      activation("selu", {function("torch.nn.functional.selu", "input, inplace=False"), PN_UNARY("selu")},
+                 kLower<selu>),
       activation("celu",
                  {function("torch.nn.functional.celu", "input, alpha=1.0, inplace=False"),
                   function("torch.celu", "input, alpha=1.0")},
                  kLower<celu>, {{"x=f16[4,8]", "torch.celu(x, 1.3)"}}),
       activation("log_sigmoid",
-                 {function("torch.nn.functional.logsigmoid", "input"), function("torch._C._nn.log_sigmoid", "input")},
+                 {function("torch.nn.functional.logsigmoid", "input"),
+                  function("torch._C._nn.log_sigmoid", "input")},
                  kLower<log_sigmoid>),
-      {.name = "threshold", .cls = kPoint,
+      {.name = "threshold",
+       .cls = kPoint,
        .spellings = {function("torch.nn.functional.threshold", "input, threshold, value, inplace=False"),
                      function("torch.threshold", "input, threshold, value"),
                      in_place(function("torch.threshold_", "input, threshold, value"))},
-       .meta = meta_activation, .lower = kLower<threshold>,
+       .meta = meta_activation,
+       .lower = kLower<threshold>,
        .examples = {{"x=f16[4,33]", "torch.nn.functional.threshold(x, 0.1, 20.0)"},
                     {"x=f32[4,33]", "torch.threshold(x, 0.1, 0.3)"}}},
       activation("hardshrink",
@@ -286,17 +309,23 @@ std::vector<OpRow> activation_rows() {
       activation("softshrink", {PN_NN("softshrink", ", lambd=0.5")}, kLower<softshrink>),
       activation("tanhshrink", {function("torch.nn.functional.tanhshrink", "input")}, kLower<tanhshrink>),
       activation("softsign", {function("torch.nn.functional.softsign", "input")}, kLower<softsign>),
-      {.name = "prelu", .cls = kPoint,
+      {.name = "prelu",
+       .cls = kPoint,
        .spellings = {function("torch.prelu", "input, weight"), method("prelu", "input, weight"),
                      function("torch.nn.functional.prelu", "input, weight")},
-       .meta = meta_prelu, .lower = lower_prelu,
+       .meta = meta_prelu,
+       .lower = lower_prelu,
        .examples = {{"x=f16[2,6,4,4], w=f16[6]", "torch.prelu(x, w)"},
                     {"x=f32[2,6], w=f32[1]", "torch.nn.functional.prelu(x, w)"},
                     {"x=bf16[2,3,4,4]{48,1,12,3}, w=bf16[3]", "torch.prelu(x, w)"}}},
-      {.name = "glu", .cls = kPoint,
-       .spellings = {function("torch.nn.functional.glu", "input, dim=-1"), function("torch._C._nn.glu", "input, dim=-1")},
-       .meta = meta_glu, .lower = lower_glu,
-       .examples = {{"x=f16[4,6,8]", "torch.nn.functional.glu(x, dim=1)"}, {"x=f32[4,6,8]", "torch.nn.functional.glu(x)"}}},
+      {.name = "glu",
+       .cls = kPoint,
+       .spellings = {function("torch.nn.functional.glu", "input, dim=-1"),
+                     function("torch._C._nn.glu", "input, dim=-1")},
+       .meta = meta_glu,
+       .lower = lower_glu,
+       .examples = {{"x=f16[4,6,8]", "torch.nn.functional.glu(x, dim=1)"},
+                    {"x=f32[4,6,8]", "torch.nn.functional.glu(x)"}}},
   };
 }
 

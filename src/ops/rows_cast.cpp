@@ -74,22 +74,23 @@ Result<std::vector<ArrayId>> lower_conversion(LowerContext& ctx, const Call& cal
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   const TensorMeta& result = call.node->meta.tensor;
   if (result.device != input->device) return no_lowering(call, "moves between devices");
-  if (is_complex(input->dtype) || is_complex(result.dtype)) return no_lowering(call, "complex numbers have no kernels");
+  if (is_complex(input->dtype) || is_complex(result.dtype))
+    return no_lowering(call, "complex numbers have no kernels");
   PN_TRY(const ArrayId array, ctx.array(call.arg("input")));
   if (result.dtype == input->dtype) return std::vector<ArrayId>{array};
   Program& p = ctx.program();
   const E x = read_broadcast(p, array, identity(p, result.shape));
   // float to bool asks whether it is not zero; NaN is true.
   const E value = result.dtype == DType::kBool ? truth(x) : x.cast(result.dtype);
-  return std::vector<ArrayId>{
-      p.add_map(result.shape, result.dtype, value.id, label_of(call), call.node->id)};
+  return std::vector<ArrayId>{p.add_map(result.shape, result.dtype, value.id, label_of(call), call.node->id)};
 }
 
 OpCost cost_conversion(const Call& call) {
   const Meta& meta = call.node->meta;
   const TensorMeta* input = call.tensor("input");
   OpCost cost;
-  const bool nothing = input && meta.is_tensor() && meta.tensor.storage == input->storage && input->storage >= 0;
+  const bool nothing =
+      input && meta.is_tensor() && meta.tensor.storage == input->storage && input->storage >= 0;
   cost.host_us = nothing ? 1.9 : 12.9;
   cost.kernels = nothing ? 0 : 1;
   if (nothing) cost.bytes = 0;
@@ -98,8 +99,12 @@ OpCost cost_conversion(const Call& call) {
 
 template <DType kTo>
 OpRow type_method(std::string_view name) {
-  return {.name = name, .cls = OpClass::kView, .spellings = {method(name, "input, memory_format=None")},
-          .meta = meta_to_type<kTo>, .lower = lower_conversion, .cost = cost_conversion,
+  return {.name = name,
+          .cls = OpClass::kView,
+          .spellings = {method(name, "input, memory_format=None")},
+          .meta = meta_to_type<kTo>,
+          .lower = lower_conversion,
+          .cost = cost_conversion,
           .examples = {{"x=f16[4,33]", ""}, {"x=f32[3,5]{1,3}", ""}, {"x=i64[7]", ""}, {"x=bool[7]", ""}}};
 }
 
@@ -107,16 +112,23 @@ OpRow type_method(std::string_view name) {
 
 std::vector<OpRow> cast_rows() {
   return {
-      {.name = "to", .cls = OpClass::kView,
+      {.name = "to",
+       .cls = OpClass::kView,
        .spellings =
-           {method("to", "input, dtype:dtype, non_blocking:bool=False, copy:bool=False, *, memory_format=None, "
-                         "device=None, other=None"),
-            method("to", "input, device:device=None, dtype:dtype=None, non_blocking:bool=False, copy:bool=False, *, "
-                         "memory_format=None"),
-            method("to", "input, other:tensor, non_blocking:bool=False, copy:bool=False, *, memory_format=None"),
+           {method("to",
+                   "input, dtype:dtype, non_blocking:bool=False, copy:bool=False, *, memory_format=None, "
+                   "device=None, other=None"),
+            method(
+                "to",
+                "input, device:device=None, dtype:dtype=None, non_blocking:bool=False, copy:bool=False, *, "
+                "memory_format=None"),
+            method("to",
+                   "input, other:tensor, non_blocking:bool=False, copy:bool=False, *, memory_format=None"),
             method("type", "input, dtype:dtype, non_blocking:bool=False"),
             method("type_as", "input, other:tensor")},
-       .meta = meta_to, .lower = lower_conversion, .cost = cost_conversion,
+       .meta = meta_to,
+       .lower = lower_conversion,
+       .cost = cost_conversion,
        .examples = {{"x=f16[4,33]", "x.to(torch.float32)"},
                     {"x=f32[4,33]", "x.to(dtype=torch.bfloat16)"},
                     {"x=f32[3,5]{1,3}", "x.to(torch.float32)"},

@@ -14,7 +14,8 @@ constexpr auto kNorm = OpClass::kNorm;
 
 std::vector<ArrayId> finished(LowerContext& ctx, const Call& call, E value) {
   const TensorMeta& result = call.node->meta.tensor;
-  return {ctx.program().add_map(result.shape, result.dtype, value.cast(result.dtype).id, label_of(call), call.node->id)};
+  return {ctx.program().add_map(result.shape, result.dtype, value.cast(result.dtype).id, label_of(call),
+                                call.node->id)};
 }
 
 Status check_float(const Call& call, DType type) {
@@ -55,7 +56,8 @@ Result<std::vector<ArrayId>> lower_softmax(LowerContext& ctx, const Call& call) 
   };
   const auto point = axes.point(p, true);
   const ArrayId top = fold(ctx, call, axes, ReduceOp::kMax, element(point), "max");
-  const ArrayId sum = fold(ctx, call, axes, ReduceOp::kSum, exp(element(point) - read_row(p, top, axes, point)), "sum");
+  const ArrayId sum =
+      fold(ctx, call, axes, ReduceOp::kSum, exp(element(point) - read_row(p, top, axes, point)), "sum");
   const auto at = identity(p, input->shape);
   const E x = element(at), m = read_row(p, top, axes, at), s = read_row(p, sum, axes, at);
   if (kForm != SoftmaxForm::kLogSoftmax) return finished(ctx, call, exp(x - m) / s);
@@ -68,7 +70,8 @@ Result<size_t> normalized_rank(const Call& call, const TensorMeta& input) {
   PN_TRY(const std::vector<int64_t> shape, ints_arg(call, "normalized_shape"));
   const size_t rank = input.shape.size();
   if (shape.empty() || shape.size() > rank ||
-      !std::equal(shape.begin(), shape.end(), input.shape.end() - static_cast<std::ptrdiff_t>(shape.size()))) {
+      !std::equal(shape.begin(), shape.end(),
+                  input.shape.end() - static_cast<std::ptrdiff_t>(shape.size()))) {
     return bad_argument(call, "normalized_shape", "the operand's trailing axes");
   }
   return shape.size();
@@ -139,7 +142,8 @@ Result<std::vector<ArrayId>> lower_rms_norm(LowerContext& ctx, const Call& call)
   const E mean = E{&p, p.read(squares, row)} / static_cast<double>(axes.count());
   const ArrayId rstd = per_row(ctx, call, axes, rsqrt(mean + eps), "rstd");
   const auto at = identity(p, input->shape);
-  PN_TRY(const std::optional<E> weight, parameter(ctx, call, "weight", std::span<const ExprId>(at).last(rank), wide));
+  PN_TRY(const std::optional<E> weight,
+         parameter(ctx, call, "weight", std::span<const ExprId>(at).last(rank), wide));
   const E scaled = read_row(p, rstd, axes, at) * element(at);
   return finished(ctx, call, weight ? *weight * scaled : scaled);
 }
@@ -148,7 +152,8 @@ Result<std::vector<ArrayId>> lower_rms_norm(LowerContext& ctx, const Call& call)
 
 Result<const TensorMeta*> channelled(const Call& call, int64_t least) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  if (input->dim() < least) return bad_argument(call, "input", fmt::format("of at least {} dimensions", least));
+  if (input->dim() < least)
+    return bad_argument(call, "input", fmt::format("of at least {} dimensions", least));
   if (!is_floating(input->dtype)) return bad_argument(call, "input", "of a float type");
   return input;
 }
@@ -162,7 +167,8 @@ Result<Inferred> meta_batch_norm(const Call& call) {
   Inferred out = fresh(input->shape, input->dtype, preserved_strides(*input));
   if (training) {
     for (const std::string_view name : {"running_mean", "running_var"}) {
-      if (const TensorMeta* stat = call.tensor(name); stat && stat->storage >= 0) out.writes.push_back(stat->storage);
+      if (const TensorMeta* stat = call.tensor(name); stat && stat->storage >= 0)
+        out.writes.push_back(stat->storage);
     }
   }
   return out;
@@ -188,7 +194,9 @@ Result<std::vector<ArrayId>> lower_batch_norm(LowerContext& ctx, const Call& cal
   const ExprId channel[] = {at[1]};
   PN_TRY(const std::optional<E> weight, parameter(ctx, call, "weight", channel, wide));
   PN_TRY(const std::optional<E> bias, parameter(ctx, call, "bias", channel, wide));
-  const auto element = [&](std::span<const ExprId> index) { return read_wide(p, source, index, input->dtype); };
+  const auto element = [&](std::span<const ExprId> index) {
+    return read_wide(p, source, index, input->dtype);
+  };
   if (!training) {
     PN_TRY(const std::optional<E> mean, parameter(ctx, call, "running_mean", channel, wide));
     PN_TRY(const std::optional<E> variance, parameter(ctx, call, "running_var", channel, wide));
@@ -204,7 +212,8 @@ Result<std::vector<ArrayId>> lower_batch_norm(LowerContext& ctx, const Call& cal
   const auto row = identity(p, axes.result_shape(true));
   const ArrayId invstd = per_row(ctx, call, axes, rsqrt(E{&p, p.read(m.variance, row)} + eps), "invstd");
   return finished(ctx, call,
-                  scale_and_shift(element(at), read_row(p, m.mean, axes, at), read_row(p, invstd, axes, at), weight, bias));
+                  scale_and_shift(element(at), read_row(p, m.mean, axes, at), read_row(p, invstd, axes, at),
+                                  weight, bias));
 }
 
 Result<Inferred> meta_instance_norm(const Call& call) {
@@ -225,7 +234,9 @@ Result<std::vector<ArrayId>> lower_instance_norm(LowerContext& ctx, const Call& 
   const ExprId channel[] = {at[1]};
   PN_TRY(const std::optional<E> weight, parameter(ctx, call, "weight", channel, wide));
   PN_TRY(const std::optional<E> bias, parameter(ctx, call, "bias", channel, wide));
-  const auto element = [&](std::span<const ExprId> index) { return read_wide(p, source, index, input->dtype); };
+  const auto element = [&](std::span<const ExprId> index) {
+    return read_wide(p, source, index, input->dtype);
+  };
   std::vector<bool> folded(input->shape.size(), true);
   folded[0] = folded[1] = false;
   const Axes axes(input->shape, std::move(folded));
@@ -233,14 +244,16 @@ Result<std::vector<ArrayId>> lower_instance_norm(LowerContext& ctx, const Call& 
   const auto row = identity(p, axes.result_shape(true));
   const ArrayId invstd = per_row(ctx, call, axes, rsqrt(E{&p, p.read(m.variance, row)} + eps), "invstd");
   return finished(ctx, call,
-                  scale_and_shift(element(at), read_row(p, m.mean, axes, at), read_row(p, invstd, axes, at), weight, bias));
+                  scale_and_shift(element(at), read_row(p, m.mean, axes, at), read_row(p, invstd, axes, at),
+                                  weight, bias));
 }
 
 // ---- group_norm ----
 
 Result<int64_t> groups_of(const Call& call, const TensorMeta& input) {
   PN_TRY(const int64_t groups, int_arg(call, "num_groups"));
-  if (groups <= 0 || input.shape[1] % groups != 0) return bad_argument(call, "num_groups", "a divisor of the channels");
+  if (groups <= 0 || input.shape[1] % groups != 0)
+    return bad_argument(call, "num_groups", "a divisor of the channels");
   return groups;
 }
 
@@ -356,81 +369,127 @@ Result<std::vector<ArrayId>> lower_weight_norm(LowerContext& ctx, const Call& ca
   return finished(ctx, call, scale * read_wide(p, source, at, v->dtype) * read_row(p, reciprocal, axes, at));
 }
 
-#define PN_SOFTMAX(name)                                                                                      \
-  function("torch.nn.functional." name, "input, dim=None, _stacklevel=3, dtype=None"),                        \
-      function("torch." name, "input, dim, dtype=None"), method(name, "input, dim, dtype=None"),              \
+#define PN_SOFTMAX(name)                                                                         \
+  function("torch.nn.functional." name, "input, dim=None, _stacklevel=3, dtype=None"),           \
+      function("torch." name, "input, dim, dtype=None"), method(name, "input, dim, dtype=None"), \
       function("torch.special." name, "input, dim, dtype=None")
 
 }  // namespace
 
 std::vector<OpRow> norm_rows() {
   return {
-      {.name = "softmax", .cls = kNorm, .spellings = {PN_SOFTMAX("softmax")},
-       .meta = meta_softmax, .lower = lower_softmax<SoftmaxForm::kSoftmax>, .cost = fixed_cost<107, 1>,
+      {.name = "softmax",
+       .cls = kNorm,
+       .spellings = {PN_SOFTMAX("softmax")},
+       .meta = meta_softmax,
+       .lower = lower_softmax<SoftmaxForm::kSoftmax>,
+       .cost = fixed_cost<107, 1>,
        .examples = {{"x=f16[4,6,33]", "torch.nn.functional.softmax(x, dim=-1)"},
                     {"x=bf16[4,6,7]", "torch.nn.functional.softmax(x, 1, _stacklevel=5)"},
                     {"x=f16[4,6]", "torch.softmax(x, dim=-1, dtype=torch.float32)"},
                     {"x=f32[4,6]{1,4}", "x.softmax(0)"}}},
-      {.name = "log_softmax", .cls = kNorm, .spellings = {PN_SOFTMAX("log_softmax")},
-       .meta = meta_softmax, .lower = lower_softmax<SoftmaxForm::kLogSoftmax>, .cost = fixed_cost<107, 1>,
-       .examples = {{"x=f16[4,6,33]", "torch.nn.functional.log_softmax(x, dim=-1)"}, {"x=f32[2,1500]", "x.log_softmax(1)"}}},
-      {.name = "softmin", .cls = kNorm,
+      {.name = "log_softmax",
+       .cls = kNorm,
+       .spellings = {PN_SOFTMAX("log_softmax")},
+       .meta = meta_softmax,
+       .lower = lower_softmax<SoftmaxForm::kLogSoftmax>,
+       .cost = fixed_cost<107, 1>,
+       .examples = {{"x=f16[4,6,33]", "torch.nn.functional.log_softmax(x, dim=-1)"},
+                    {"x=f32[2,1500]", "x.log_softmax(1)"}}},
+      {.name = "softmin",
+       .cls = kNorm,
        .spellings = {function("torch.nn.functional.softmin", "input, dim=None, _stacklevel=3, dtype=None")},
-       .meta = meta_softmax, .lower = lower_softmax<SoftmaxForm::kSoftmin>, .cost = fixed_cost<220, 2>,
+       .meta = meta_softmax,
+       .lower = lower_softmax<SoftmaxForm::kSoftmin>,
+       .cost = fixed_cost<220, 2>,
        .examples = {{"x=f32[4,6]", "torch.nn.functional.softmin(x, dim=1)"}}},
-      {.name = "layer_norm", .cls = kNorm,
-       .spellings = {function("torch.nn.functional.layer_norm", "input, normalized_shape, weight=None, bias=None, eps=1e-05"),
-                     function("torch.layer_norm",
-                              "input, normalized_shape, weight=None, bias=None, eps=1e-05, _cudnn_enable=True")},
-       .meta = meta_trailing_norm, .lower = lower_layer_norm, .cost = fixed_cost<175, 1>,
-       .examples = {{"x=f16[4,6,64], w=f16[64], b=f16[64]", "torch.nn.functional.layer_norm(x, (64,), w, b, 1e-05)"},
-                    {"x=bf16[4,6,33], w=bf16[33], b=bf16[33]", "torch.nn.functional.layer_norm(x, (33,), w, b, 1e-06)"},
+      {.name = "layer_norm",
+       .cls = kNorm,
+       .spellings = {function("torch.nn.functional.layer_norm",
+                              "input, normalized_shape, weight=None, bias=None, eps=1e-05"),
+                     function(
+                         "torch.layer_norm",
+                         "input, normalized_shape, weight=None, bias=None, eps=1e-05, _cudnn_enable=True")},
+       .meta = meta_trailing_norm,
+       .lower = lower_layer_norm,
+       .cost = fixed_cost<175, 1>,
+       .examples = {{"x=f16[4,6,64], w=f16[64], b=f16[64]",
+                     "torch.nn.functional.layer_norm(x, (64,), w, b, 1e-05)"},
+                    {"x=bf16[4,6,33], w=bf16[33], b=bf16[33]",
+                     "torch.nn.functional.layer_norm(x, (33,), w, b, 1e-06)"},
                     {"x=f32[4,3,5], w=f32[3,5]", "torch.nn.functional.layer_norm(x, (3, 5), w, None, 1e-05)"},
                     {"x=f32[4,8]", "torch.nn.functional.layer_norm(x, (8,))"}}},
-      {.name = "rms_norm", .cls = kNorm,
-       .spellings = {function("torch.nn.functional.rms_norm", "input, normalized_shape, weight=None, eps=None"),
+      {.name = "rms_norm",
+       .cls = kNorm,
+       .spellings = {function("torch.nn.functional.rms_norm",
+                              "input, normalized_shape, weight=None, eps=None"),
                      function("torch.rms_norm", "input, normalized_shape, weight=None, eps=None")},
-       .meta = meta_trailing_norm, .lower = lower_rms_norm, .cost = fixed_cost<175, 1>,
+       .meta = meta_trailing_norm,
+       .lower = lower_rms_norm,
+       .cost = fixed_cost<175, 1>,
        .examples = {{"x=f16[4,6,64], w=f16[64]", "torch.rms_norm(x, (64,), w, 1e-06)"},
                     {"x=f32[2,3,8]", "torch.nn.functional.rms_norm(x, (8,))"}}},
-      {.name = "batch_norm", .cls = kNorm,
-       .spellings = {function("torch.nn.functional.batch_norm",
-                              "input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, "
-                              "eps=1e-05"),
-                     function("torch.batch_norm",
-                              "input, weight, bias, running_mean, running_var, training, momentum, eps, _cudnn_enabled")},
-       .meta = meta_batch_norm, .lower = lower_batch_norm, .cost = fixed_cost<230, 1>,
+      {.name = "batch_norm",
+       .cls = kNorm,
+       .spellings =
+           {function(
+                "torch.nn.functional.batch_norm",
+                "input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, "
+                "eps=1e-05"),
+            function(
+                "torch.batch_norm",
+                "input, weight, bias, running_mean, running_var, training, momentum, eps, _cudnn_enabled")},
+       .meta = meta_batch_norm,
+       .lower = lower_batch_norm,
+       .cost = fixed_cost<230, 1>,
        .examples = {{"x=f16[2,6,4,4], m=f16[6], v=f16[6], w=f16[6], b=f16[6]",
                      "torch.nn.functional.batch_norm(x, m, v, w, b, False, 0.1, 1e-05)"},
                     {"x=bf16[2,6,5]{30,1,6}, m=f32[6], v=f32[6]", "torch.nn.functional.batch_norm(x, m, v)"},
                     {"x=f32[4,6], m=f32[6], v=f32[6], w=f32[6], b=f32[6]",
                      "torch.nn.functional.batch_norm(x, m, v, w, b, False, 0.1, 0.001)"},
                     {"x=f32[1,6,9], w=f32[6]",
-                     "torch.nn.functional.batch_norm(x, None, None, weight=w, training=True, momentum=0.0, eps=1e-06)"}}},
-      {.name = "instance_norm", .cls = kNorm,
-       .spellings = {function("torch.nn.functional.instance_norm",
-                              "input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, "
-                              "momentum=0.1, eps=1e-05")},
-       .meta = meta_instance_norm, .lower = lower_instance_norm, .cost = fixed_cost<400, 3>,
-       .examples = {{"x=f16[2,6,4,4], w=f16[6], b=f16[6]", "torch.nn.functional.instance_norm(x, weight=w, bias=b)"},
+                     "torch.nn.functional.batch_norm(x, None, None, weight=w, training=True, momentum=0.0, "
+                     "eps=1e-06)"}}},
+      {.name = "instance_norm",
+       .cls = kNorm,
+       .spellings = {function(
+           "torch.nn.functional.instance_norm",
+           "input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, "
+           "momentum=0.1, eps=1e-05")},
+       .meta = meta_instance_norm,
+       .lower = lower_instance_norm,
+       .cost = fixed_cost<400, 3>,
+       .examples = {{"x=f16[2,6,4,4], w=f16[6], b=f16[6]",
+                     "torch.nn.functional.instance_norm(x, weight=w, bias=b)"},
                     {"x=f32[2,6,9]", "torch.nn.functional.instance_norm(x)"}}},
-      {.name = "group_norm", .cls = kNorm,
-       .spellings = {function("torch.nn.functional.group_norm", "input, num_groups, weight=None, bias=None, eps=1e-05"),
+      {.name = "group_norm",
+       .cls = kNorm,
+       .spellings = {function("torch.nn.functional.group_norm",
+                              "input, num_groups, weight=None, bias=None, eps=1e-05"),
                      function("torch.group_norm",
                               "input, num_groups, weight=None, bias=None, eps=1e-05, _cudnn_enabled=True")},
-       .meta = meta_group_norm, .lower = lower_group_norm, .cost = fixed_cost<250, 3>,
-       .examples = {{"x=f16[2,6,4,4], w=f16[6], b=f16[6]", "torch.nn.functional.group_norm(x, 3, w, b, 1e-05)"},
+       .meta = meta_group_norm,
+       .lower = lower_group_norm,
+       .cost = fixed_cost<250, 3>,
+       .examples = {{"x=f16[2,6,4,4], w=f16[6], b=f16[6]",
+                     "torch.nn.functional.group_norm(x, 3, w, b, 1e-05)"},
                     {"x=f32[2,6,9], w=f32[6]", "torch.nn.functional.group_norm(x, 2, w, None, 1e-06)"},
                     {"x=f32[2,6,3]", "torch.nn.functional.group_norm(x, 6)"},
                     {"x=bf16[2,6], w=bf16[6], b=bf16[6]", "torch.nn.functional.group_norm(x, 1, w, b)"}}},
-      {.name = "normalize", .cls = kNorm,
+      {.name = "normalize",
+       .cls = kNorm,
        .spellings = {function("torch.nn.functional.normalize", "input, p=2.0, dim=1, eps=1e-12")},
-       .meta = meta_normalize, .lower = lower_normalize, .cost = fixed_cost<450, 3>,
+       .meta = meta_normalize,
+       .lower = lower_normalize,
+       .cost = fixed_cost<450, 3>,
        .examples = {{"x=f16[4,6,33]", "torch.nn.functional.normalize(x, dim=-1)"},
                     {"x=f32[4,6]", "torch.nn.functional.normalize(x, p=1, dim=0)"}}},
-      {.name = "weight_norm", .cls = kNorm,
+      {.name = "weight_norm",
+       .cls = kNorm,
        .spellings = {function("torch._weight_norm", "input|v, g, dim=0")},
-       .meta = meta_weight_norm, .lower = lower_weight_norm, .cost = fixed_cost<180, 1>,
+       .meta = meta_weight_norm,
+       .lower = lower_weight_norm,
+       .cost = fixed_cost<180, 1>,
        .examples = {{"v=f32[6,3,5], g=f32[6,1,1]", "torch._weight_norm(v, g, 0)"},
                     {"v=f16[6,3,5], g=f16[1,1,5]", "torch._weight_norm(v, g, 2)"}}},
   };

@@ -48,8 +48,8 @@ Result<Inferred> meta_mean(const Call& call) {
 }
 
 // One result: `last` on the value of the kept-shape array `row`, rounded to `type`, with or without the folded axes.
-ArrayId result_of(LowerContext& ctx, const Call& call, const Operand& x, ArrayId row, DType type, std::string_view part,
-                  const std::function<E(E)>& last) {
+ArrayId result_of(LowerContext& ctx, const Call& call, const Operand& x, ArrayId row, DType type,
+                  std::string_view part, const std::function<E(E)>& last) {
   Program& p = ctx.program();
   const std::vector<int64_t> shape = x.axes.result_shape(x.keep);
   const auto at = identity(p, shape);
@@ -73,9 +73,11 @@ std::vector<ArrayId> finish(LowerContext& ctx, const Call& call, const Operand& 
 }
 
 // One fold of `element`, then `last` on its value. `type`: what the operand is converted to.
-Result<std::vector<ArrayId>> lower_fold(LowerContext& ctx, const Call& call, const Operand& x, DType type, ReduceOp op,
-                                        const std::function<E(E)>& element, const std::function<E(E)>& last) {
-  if (is_complex(type) || is_complex(x.meta->dtype)) return no_lowering(call, "complex numbers have no kernels");
+Result<std::vector<ArrayId>> lower_fold(LowerContext& ctx, const Call& call, const Operand& x, DType type,
+                                        ReduceOp op, const std::function<E(E)>& element,
+                                        const std::function<E(E)>& last) {
+  if (is_complex(type) || is_complex(x.meta->dtype))
+    return no_lowering(call, "complex numbers have no kernels");
   Program& p = ctx.program();
   PN_TRY(const ArrayId input, ctx.array(call.arg("input")));
   const E value = element(read_wide(p, input, x.axes.point(p, true), type));
@@ -118,7 +120,8 @@ template <ReduceOp kOp>
 Result<std::vector<ArrayId>> lower_extreme(LowerContext& ctx, const Call& call) {
   PN_TRY(const Operand x, operand_of(call));
   if (x.meta->dtype == DType::kBool) {
-    return lower_fold(ctx, call, x, DType::kBool, kOp == ReduceOp::kMax ? ReduceOp::kAny : ReduceOp::kAll, same, same);
+    return lower_fold(ctx, call, x, DType::kBool, kOp == ReduceOp::kMax ? ReduceOp::kAny : ReduceOp::kAll,
+                      same, same);
   }
   return lower_fold(ctx, call, x, x.meta->dtype, kOp, same, same);
 }
@@ -135,13 +138,14 @@ Result<Inferred> meta_extreme_pair(const Call& call) {
 template <ReduceOp kValue, ReduceOp kPosition>
 Result<std::vector<ArrayId>> lower_extreme_pair(LowerContext& ctx, const Call& call) {
   PN_TRY(const Operand x, operand_of(call));
-  if (x.meta->dtype == DType::kBool || is_complex(x.meta->dtype)) return no_lowering(call, "extremes of bools");
+  if (x.meta->dtype == DType::kBool || is_complex(x.meta->dtype))
+    return no_lowering(call, "extremes of bools");
   Program& p = ctx.program();
   PN_TRY(const ArrayId input, ctx.array(call.arg("input")));
   const E value = read_wide(p, input, x.axes.point(p, x.keep), x.meta->dtype);
   const std::vector<int64_t> shape = x.axes.result_shape(x.keep);
-  const ArrayId best = p.add_reduce(shape, value.type(), kValue, x.axes.extents(), value.id, label_of(call, "fold"),
-                                    call.node->id);
+  const ArrayId best = p.add_reduce(shape, value.type(), kValue, x.axes.extents(), value.id,
+                                    label_of(call, "fold"), call.node->id);
   const E rounded = E{&p, p.read(best, identity(p, shape))}.cast(x.meta->dtype);
   const ArrayId values = p.add_map(shape, x.meta->dtype, rounded.id, label_of(call, "values"), call.node->id);
   const ArrayId positions = p.add_reduce(shape, DType::kInt64, kPosition, x.axes.extents(), value.id,
@@ -157,12 +161,13 @@ Result<Inferred> meta_position(const Call& call) {
 template <ReduceOp kOp>
 Result<std::vector<ArrayId>> lower_position(LowerContext& ctx, const Call& call) {
   PN_TRY(const Operand x, operand_of(call));
-  if (x.meta->dtype == DType::kBool || is_complex(x.meta->dtype)) return no_lowering(call, "extremes of bools");
+  if (x.meta->dtype == DType::kBool || is_complex(x.meta->dtype))
+    return no_lowering(call, "extremes of bools");
   Program& p = ctx.program();
   PN_TRY(const ArrayId input, ctx.array(call.arg("input")));
   const E value = read_wide(p, input, x.axes.point(p, x.keep), x.meta->dtype);
-  return std::vector<ArrayId>{p.add_reduce(x.axes.result_shape(x.keep), DType::kInt64, kOp, x.axes.extents(), value.id,
-                                           label_of(call), call.node->id)};
+  return std::vector<ArrayId>{p.add_reduce(x.axes.result_shape(x.keep), DType::kInt64, kOp, x.axes.extents(),
+                                           value.id, label_of(call), call.node->id)};
 }
 
 // ---- truth and counts ----
@@ -187,8 +192,9 @@ Result<Inferred> meta_count(const Call& call) {
 Result<std::vector<ArrayId>> lower_count(LowerContext& ctx, const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(const Axes axes, axes_arg(call, "dim", *input));
-  return lower_fold(ctx, call, Operand{input, axes, false}, input->dtype, ReduceOp::kSum,
-                    [](E e) { return truth(e).cast(DType::kInt64); }, same);
+  return lower_fold(
+      ctx, call, Operand{input, axes, false}, input->dtype, ReduceOp::kSum,
+      [](E e) { return truth(e).cast(DType::kInt64); }, same);
 }
 
 // ---- variance ----
@@ -255,7 +261,9 @@ Result<Inferred> meta_norm(const Call& call) {
   PN_TRY(const Operand x, operand_of(call));
   PN_TRY(const DType type, dtype_arg(call, "dtype", x.meta->dtype));
   if (!is_floating(type) && !is_complex(type)) return bad_argument(call, "input", "of a float type");
-  const DType real = type == DType::kComplex64 ? DType::kFloat32 : type == DType::kComplex128 ? DType::kFloat64 : type;
+  const DType real = type == DType::kComplex64    ? DType::kFloat32
+                     : type == DType::kComplex128 ? DType::kFloat64
+                                                  : type;
   return reduced(x, real);
 }
 
@@ -266,11 +274,20 @@ Result<std::vector<ArrayId>> lower_norm(LowerContext& ctx, const Call& call) {
   const auto with = [&](ReduceOp op, const std::function<E(E)>& element, const std::function<E(E)>& last) {
     return lower_fold(ctx, call, x, type, op, element, last);
   };
-  if (p == 2) return with(ReduceOp::kSum, [](E e) { return e * e; }, [](E e) { return sqrt(e); });
-  if (p == 1) return with(ReduceOp::kSum, [](E e) { return abs(e); }, same);
-  if (p == 0) return with(ReduceOp::kSum, [](E e) { return truth(e).cast(e.type()); }, same);
-  if (std::isinf(p)) return with(p > 0 ? ReduceOp::kMax : ReduceOp::kMin, [](E e) { return abs(e); }, same);
-  return with(ReduceOp::kSum, [p](E e) { return call_pow(abs(e), p); }, [p](E e) { return call_pow(e, 1.0 / p); });
+  if (p == 2)
+    return with(
+        ReduceOp::kSum, [](E e) { return e * e; }, [](E e) { return sqrt(e); });
+  if (p == 1)
+    return with(
+        ReduceOp::kSum, [](E e) { return abs(e); }, same);
+  if (p == 0)
+    return with(
+        ReduceOp::kSum, [](E e) { return truth(e).cast(e.type()); }, same);
+  if (std::isinf(p))
+    return with(
+        p > 0 ? ReduceOp::kMax : ReduceOp::kMin, [](E e) { return abs(e); }, same);
+  return with(
+      ReduceOp::kSum, [p](E e) { return call_pow(abs(e), p); }, [p](E e) { return call_pow(e, 1.0 / p); });
 }
 
 // linalg.norm: without `ord` the 2-norm of the flattened axes; with it, two axes make a matrix norm, which only "fro"
@@ -298,7 +315,8 @@ Result<std::vector<ArrayId>> lower_linalg_norm(LowerContext& ctx, const Call& ca
 Result<std::vector<ArrayId>> lower_logsumexp(LowerContext& ctx, const Call& call) {
   PN_TRY(const Operand x, operand_of(call));
   const DType type = call.node->meta.tensor.dtype;
-  if (is_complex(type) || is_complex(x.meta->dtype)) return no_lowering(call, "complex numbers have no kernels");
+  if (is_complex(type) || is_complex(x.meta->dtype))
+    return no_lowering(call, "complex numbers have no kernels");
   Program& p = ctx.program();
   PN_TRY(const ArrayId input, ctx.array(call.arg("input")));
   const auto rounded = [&](E e) { return e.cast(type).cast(opmath(type)); };
@@ -332,108 +350,170 @@ constexpr std::string_view kNorm = "input, p=2, dim=None, keepdim:bool=False, dt
 
 std::vector<OpRow> reduction_rows() {
   return {
-      {.name = "sum", .cls = kReduction,
+      {.name = "sum",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("sum", kDims), PN_REDUCE("sum", "input, *, dtype=None")},
-       .meta = meta_sum, .lower = lower_sum,
+       .meta = meta_sum,
+       .lower = lower_sum,
        .examples = {{"x=f16[4,6,33]", "x.sum(dim=-1)"},
                     {"x=bf16[4,6,33]", "torch.sum(x, (0, 2), keepdim=True)"},
                     {"x=f32[4,6]{1,4}", "x.sum()"},
                     {"x=f16[4,6]", "x.sum(1, dtype=torch.float32)"},
                     {"x=i32[4,6]", "torch.sum(x, dim=0)"},
                     {"x=bool[4,6]", "x.sum(1)"}}},
-      {.name = "mean", .cls = kReduction, .spellings = {PN_REDUCE("mean", kDims)},
-       .meta = meta_mean, .lower = lower_mean,
+      {.name = "mean",
+       .cls = kReduction,
+       .spellings = {PN_REDUCE("mean", kDims)},
+       .meta = meta_mean,
+       .lower = lower_mean,
        .examples = {{"x=f16[4,6,33]", "x.mean(-1, keepdim=True)"},
                     {"x=bf16[2,3,7,7]", "x.mean((2, 3), keepdim=True)"},
                     {"x=f32[2,3,7,7]{147,1,21,3}", "torch.mean(x, dim=[2, 3])"},
                     {"x=f32[4,6]", "x.mean()"},
                     {"x=i64[4,6]", "x.mean(1, dtype=torch.float32)"}}},
-      {.name = "prod", .cls = kReduction,
+      {.name = "prod",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("prod", "input, dim|axis:int=None, keepdim:bool=False, *, dtype=None")},
-       .meta = meta_sum, .lower = lower_prod,
+       .meta = meta_sum,
+       .lower = lower_prod,
        .examples = {{"x=f32[4,6]", "x.prod(1)"}, {"x=i64[4,3]", "torch.prod(x)"}}},
-      {.name = "amax", .cls = kReduction, .spellings = {PN_REDUCE("amax", kOneDim)},
-       .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMax>,
-       .examples = {{"x=f16[4,6,33]", "x.amax(dim=-1)"}, {"x=f32[4,6]", "torch.amax(x, (0, 1), keepdim=True)"}}},
-      {.name = "amin", .cls = kReduction, .spellings = {PN_REDUCE("amin", kOneDim)},
-       .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMin>,
+      {.name = "amax",
+       .cls = kReduction,
+       .spellings = {PN_REDUCE("amax", kOneDim)},
+       .meta = meta_extreme,
+       .lower = lower_extreme<ReduceOp::kMax>,
+       .examples = {{"x=f16[4,6,33]", "x.amax(dim=-1)"},
+                    {"x=f32[4,6]", "torch.amax(x, (0, 1), keepdim=True)"}}},
+      {.name = "amin",
+       .cls = kReduction,
+       .spellings = {PN_REDUCE("amin", kOneDim)},
+       .meta = meta_extreme,
+       .lower = lower_extreme<ReduceOp::kMin>,
        .examples = {{"x=bf16[4,6,33]", "x.amin(1, True)"}}},
       // Before the rows of whole extremes, which would take the dim as well.
-      {.name = "max_dim", .cls = kReduction,
+      {.name = "max_dim",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("max", "input, dim:int, keepdim:bool=False")},
-       .meta = meta_extreme_pair, .lower = lower_extreme_pair<ReduceOp::kMax, ReduceOp::kArgMax>,
+       .meta = meta_extreme_pair,
+       .lower = lower_extreme_pair<ReduceOp::kMax, ReduceOp::kArgMax>,
        .examples = {{"x=f16[4,6]", "x.max(1, keepdim=True)"}, {"x=f32[4,6]", "torch.max(x, dim=0)"}}},
-      {.name = "min_dim", .cls = kReduction,
+      {.name = "min_dim",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("min", "input, dim:int, keepdim:bool=False")},
-       .meta = meta_extreme_pair, .lower = lower_extreme_pair<ReduceOp::kMin, ReduceOp::kArgMin>,
+       .meta = meta_extreme_pair,
+       .lower = lower_extreme_pair<ReduceOp::kMin, ReduceOp::kArgMin>,
        .examples = {{"x=f32[4,6]", "torch.min(x, 1)"}}},
-      {.name = "max", .cls = kReduction,
+      {.name = "max",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("max", "input, *, dim=None, keepdim=False")},
-       .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMax>,
+       .meta = meta_extreme,
+       .lower = lower_extreme<ReduceOp::kMax>,
        .examples = {{"x=f16[4,6]", "x.max()"}, {"x=i64[4,6]", "torch.max(x)"}}},
-      {.name = "min", .cls = kReduction,
+      {.name = "min",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("min", "input, *, dim=None, keepdim=False")},
-       .meta = meta_extreme, .lower = lower_extreme<ReduceOp::kMin>,
+       .meta = meta_extreme,
+       .lower = lower_extreme<ReduceOp::kMin>,
        .examples = {{"x=f16[4,6]", "x.min()"}}},
-      {.name = "argmax", .cls = kReduction,
+      {.name = "argmax",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("argmax", "input, dim|axis:int=None, keepdim:bool=False")},
-       .meta = meta_position, .lower = lower_position<ReduceOp::kArgMax>,
-       .examples = {{"x=f16[4,6]", "x.argmax(dim=-1)"}, {"x=f32[4,6]", "torch.argmax(x)"},
+       .meta = meta_position,
+       .lower = lower_position<ReduceOp::kArgMax>,
+       .examples = {{"x=f16[4,6]", "x.argmax(dim=-1)"},
+                    {"x=f32[4,6]", "torch.argmax(x)"},
                     {"x=i64[4,6]", "x.argmax(0, True)"}}},
-      {.name = "argmin", .cls = kReduction,
+      {.name = "argmin",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("argmin", "input, dim|axis:int=None, keepdim:bool=False")},
-       .meta = meta_position, .lower = lower_position<ReduceOp::kArgMin>,
+       .meta = meta_position,
+       .lower = lower_position<ReduceOp::kArgMin>,
        .examples = {{"x=f32[4,6]", "torch.argmin(x, 1)"}}},
-      {.name = "any", .cls = kReduction, .spellings = {PN_REDUCE("any", kOneDim)},
-       .meta = meta_truth, .lower = lower_truth<ReduceOp::kAny>,
+      {.name = "any",
+       .cls = kReduction,
+       .spellings = {PN_REDUCE("any", kOneDim)},
+       .meta = meta_truth,
+       .lower = lower_truth<ReduceOp::kAny>,
        .examples = {{"x=bool[4,6]", "x.any(-1)"}, {"x=f32[4,6]", "torch.any(x)"}}},
-      {.name = "all", .cls = kReduction, .spellings = {PN_REDUCE("all", kOneDim)},
-       .meta = meta_truth, .lower = lower_truth<ReduceOp::kAll>,
+      {.name = "all",
+       .cls = kReduction,
+       .spellings = {PN_REDUCE("all", kOneDim)},
+       .meta = meta_truth,
+       .lower = lower_truth<ReduceOp::kAll>,
        .examples = {{"x=bool[4,6]", "x.all(dim=-1, keepdim=True)"}, {"x=i64[4,6]", "torch.all(x)"}}},
-      {.name = "count_nonzero", .cls = kReduction, .spellings = {PN_REDUCE("count_nonzero", "input, dim:ints=None")},
-       .meta = meta_count, .lower = lower_count,
+      {.name = "count_nonzero",
+       .cls = kReduction,
+       .spellings = {PN_REDUCE("count_nonzero", "input, dim:ints=None")},
+       .meta = meta_count,
+       .lower = lower_count,
        .examples = {{"x=f32[4,6]", "torch.count_nonzero(x, dim=1)"}, {"x=bool[4,6]", "x.count_nonzero()"}}},
-      {.name = "var", .cls = kReduction,
+      {.name = "var",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("var", kVariance), PN_REDUCE("var", "input, unbiased:bool")},
-       .meta = meta_variance, .lower = lower_variance<false, false>,
-       .examples = {{"x=f16[4,6,33]", "x.var(-1, keepdim=True)"}, {"x=f32[4,6]", "torch.var(x, dim=(0, 1), correction=0)"},
-                    {"x=f32[4,6]", "torch.var(x, 1, False)"}, {"x=f32[4,6]", "x.var(False)"}}},
-      {.name = "std", .cls = kReduction,
+       .meta = meta_variance,
+       .lower = lower_variance<false, false>,
+       .examples = {{"x=f16[4,6,33]", "x.var(-1, keepdim=True)"},
+                    {"x=f32[4,6]", "torch.var(x, dim=(0, 1), correction=0)"},
+                    {"x=f32[4,6]", "torch.var(x, 1, False)"},
+                    {"x=f32[4,6]", "x.var(False)"}}},
+      {.name = "std",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("std", kVariance), PN_REDUCE("std", "input, unbiased:bool")},
-       .meta = meta_variance, .lower = lower_variance<true, false>,
+       .meta = meta_variance,
+       .lower = lower_variance<true, false>,
        .examples = {{"x=bf16[4,6,33]", "x.std(-1, keepdim=True)"}, {"x=f32[4,6]", "torch.std(x)"}}},
-      {.name = "var_mean", .cls = kReduction,
-       .spellings = {function("torch.var_mean", kVariance), function("torch.var_mean", "input, unbiased:bool")},
-       .meta = meta_variance_mean, .lower = lower_variance<false, true>,
+      {.name = "var_mean",
+       .cls = kReduction,
+       .spellings = {function("torch.var_mean", kVariance),
+                     function("torch.var_mean", "input, unbiased:bool")},
+       .meta = meta_variance_mean,
+       .lower = lower_variance<false, true>,
        .examples = {{"x=f32[4,6]", "torch.var_mean(x, 1, unbiased=False, keepdim=True)"}}},
-      {.name = "std_mean", .cls = kReduction,
-       .spellings = {function("torch.std_mean", kVariance), function("torch.std_mean", "input, unbiased:bool")},
-       .meta = meta_variance_mean, .lower = lower_variance<true, true>,
+      {.name = "std_mean",
+       .cls = kReduction,
+       .spellings = {function("torch.std_mean", kVariance),
+                     function("torch.std_mean", "input, unbiased:bool")},
+       .meta = meta_variance_mean,
+       .lower = lower_variance<true, true>,
        .examples = {{"x=f16[4,6]", "torch.std_mean(x, 1)"}}},
-      {.name = "norm", .cls = kReduction,
-       .spellings = {function("torch.norm", kNorm), method("norm", kNorm), function("torch.functional.norm", kNorm)},
-       .meta = meta_norm, .lower = lower_norm, .cost = fixed_cost<170, 1>,
+      {.name = "norm",
+       .cls = kReduction,
+       .spellings = {function("torch.norm", kNorm), method("norm", kNorm),
+                     function("torch.functional.norm", kNorm)},
+       .meta = meta_norm,
+       .lower = lower_norm,
+       .cost = fixed_cost<170, 1>,
        .examples = {{"x=f16[4,6,33]", "x.norm(p=2, dim=-1, keepdim=True)"},
                     {"x=f32[4,6,5]", "torch.norm(x, p=2, dim=(1, 2))"},
                     {"x=f32[4,6]", "x.norm(p=1, dim=1)"},
                     {"x=bf16[4,6]", "torch.norm(x)"},
                     {"x=f32[4,6]", "x.norm(p=inf, dim=1)"},
                     {"x=f32[4,6]", "torch.norm(x, 3, 0)"}}},
-      {.name = "vector_norm", .cls = kReduction,
-       .spellings = {function("torch.linalg.vector_norm", "input|x|A, p|ord=2, dim=None, keepdim:bool=False, *, dtype=None")},
-       .meta = meta_norm, .lower = lower_norm,
+      {.name = "vector_norm",
+       .cls = kReduction,
+       .spellings = {function("torch.linalg.vector_norm",
+                              "input|x|A, p|ord=2, dim=None, keepdim:bool=False, *, dtype=None")},
+       .meta = meta_norm,
+       .lower = lower_norm,
        .examples = {{"x=f16[4,6]", "torch.linalg.vector_norm(x, ord=2, dim=(1,), keepdim=True)"},
                     {"x=f32[4,6]", "torch.linalg.vector_norm(x)"}}},
-      {.name = "linalg_norm", .cls = kReduction,
-       .spellings = {function("torch.linalg.norm", "input|A, p|ord=None, dim=None, keepdim:bool=False, *, dtype=None")},
-       .meta = meta_norm, .lower = lower_linalg_norm,
+      {.name = "linalg_norm",
+       .cls = kReduction,
+       .spellings = {function("torch.linalg.norm",
+                              "input|A, p|ord=None, dim=None, keepdim:bool=False, *, dtype=None")},
+       .meta = meta_norm,
+       .lower = lower_linalg_norm,
        .examples = {{"x=f16[4,6]", "torch.linalg.norm(x, dim=-1, keepdim=True)"},
                     {"x=f32[4,6]", "torch.linalg.norm(x, ord=2, dim=1)"}}},
-      {.name = "logsumexp", .cls = kReduction,
+      {.name = "logsumexp",
+       .cls = kReduction,
        .spellings = {PN_REDUCE("logsumexp", "input, dim|axis:ints, keepdim:bool=False"),
                      function("torch.special.logsumexp", "input, dim|axis:ints, keepdim:bool=False")},
-       .meta = meta_logsumexp, .lower = lower_logsumexp, .cost = fixed_cost<600, 6>,
-       .examples = {{"x=f16[4,6]", "torch.logsumexp(x, 1)"}, {"x=f32[4,6]", "x.logsumexp((0, 1), keepdim=True)"}}},
+       .meta = meta_logsumexp,
+       .lower = lower_logsumexp,
+       .cost = fixed_cost<600, 6>,
+       .examples = {{"x=f16[4,6]", "torch.logsumexp(x, 1)"},
+                    {"x=f32[4,6]", "x.logsumexp((0, 1), keepdim=True)"}}},
   };
 }
 

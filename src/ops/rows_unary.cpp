@@ -90,19 +90,30 @@ E log_of(const FormArgs& f) { return log(f.x[0]); }
 
 // Float functions: float32 for integers.
 OpRow float_row(std::string_view name, std::vector<Spelling> spellings, LowerFn lower) {
-  return {.name = name, .cls = kPoint, .spellings = std::move(spellings), .meta = meta_form<kFloat, 1>, .lower = lower,
+  return {.name = name,
+          .cls = kPoint,
+          .spellings = std::move(spellings),
+          .meta = meta_form<kFloat, 1>,
+          .lower = lower,
           .examples = {{"x=f16[4,33]", ""}, {"x=bf16[4,33]", ""}, {"x=f32[3,5]{1,3}", ""}, {"x=i64[7]", ""}}};
 }
 
 // Functions of the operand's own type.
 OpRow same_row(std::string_view name, std::vector<Spelling> spellings, LowerFn lower) {
-  return {.name = name, .cls = kPoint, .spellings = std::move(spellings), .meta = meta_form<kPromoted, 1>,
+  return {.name = name,
+          .cls = kPoint,
+          .spellings = std::move(spellings),
+          .meta = meta_form<kPromoted, 1>,
           .lower = lower,
           .examples = {{"x=f16[4,33]", ""}, {"x=bf16[4,33]", ""}, {"x=f32[3,5]{1,3}", ""}, {"x=i64[7]", ""}}};
 }
 
 OpRow test_row(std::string_view name, std::vector<Spelling> spellings, LowerFn lower) {
-  return {.name = name, .cls = kPoint, .spellings = std::move(spellings), .meta = meta_form<kBool, 1>, .lower = lower,
+  return {.name = name,
+          .cls = kPoint,
+          .spellings = std::move(spellings),
+          .meta = meta_form<kBool, 1>,
+          .lower = lower,
           .examples = {{"x=f16[4,33]", ""}, {"x=f32[3,5]", ""}, {"x=i64[7]", ""}}};
 }
 
@@ -137,17 +148,21 @@ std::vector<OpRow> unary_rows() {
                 kFloatFn<Fn::kAtan>),
       float_row("sinh", {PN_UNARY("sinh")}, kFloatFn<Fn::kSinh>),
       float_row("cosh", {PN_UNARY("cosh")}, kFloatFn<Fn::kCosh>),
-      float_row("tanh", {PN_UNARY("tanh"), function("torch.nn.functional.tanh", "input")}, kFloatFn<Fn::kTanh>),
+      float_row("tanh", {PN_UNARY("tanh"), function("torch.nn.functional.tanh", "input")},
+                kFloatFn<Fn::kTanh>),
       float_row("erf", {PN_UNARY("erf"), function("torch.special.erf", "input")}, kFloatFn<Fn::kErf>),
       float_row("erfc", {PN_UNARY("erfc"), function("torch.special.erfc", "input")}, kFloatFn<Fn::kErfc>),
       float_row("sigmoid",
                 {PN_UNARY("sigmoid"), function("torch.nn.functional.sigmoid", "input"),
                  function("torch.special.expit", "input")},
                 lower_form<kFloat, 1, sigmoid>),
-      {.name = "logit", .cls = kPoint,
+      {.name = "logit",
+       .cls = kPoint,
        .spellings = {function("torch.logit", "input, eps=None"), method("logit", "input, eps=None"),
-                     function("torch.special.logit", "input, eps=None"), in_place(method("logit_", "input, eps=None"))},
-       .meta = meta_form<kFloat, 1>, .lower = lower_form<kFloat, 1, logit>,
+                     function("torch.special.logit", "input, eps=None"),
+                     in_place(method("logit_", "input, eps=None"))},
+       .meta = meta_form<kFloat, 1>,
+       .lower = lower_form<kFloat, 1, logit>,
        .examples = {{"x=f32[9]", "torch.logit(x, eps=0.001)"}, {"x=f16[9]", "torch.logit(x)"}}},
       same_row("neg",
                {PN_UNARY("neg"), function("operator.neg", "input"), function("torch.negative", "input"),
@@ -165,21 +180,29 @@ std::vector<OpRow> unary_rows() {
       same_row("ceil", {PN_UNARY("ceil")}, kRoundFn<Fn::kCeil>),
       same_row("trunc", {PN_UNARY("trunc"), function("torch.fix", "input"), method("fix", "input")},
                kRoundFn<Fn::kTrunc>),
-      {.name = "round", .cls = kPoint,
+      {.name = "round",
+       .cls = kPoint,
        .spellings = {function("torch.round", "input, *, decimals=0"), method("round", "input, decimals=0"),
                      in_place(method("round_", "input, decimals=0")),
                      function("torch.special.round", "input, *, decimals=0")},
-       .meta = meta_form<kPromoted, 1>, .lower = lower_form<kPromoted, 1, round_half_even>,
-       .examples = {{"x=f16[4,33]", "torch.round(x)"}, {"x=f32[9]", "torch.round(x, decimals=2)"}, {"x=i64[3]", "x.round()"}}},
-      {.name = "nan_to_num", .cls = kPoint,
+       .meta = meta_form<kPromoted, 1>,
+       .lower = lower_form<kPromoted, 1, round_half_even>,
+       .examples = {{"x=f16[4,33]", "torch.round(x)"},
+                    {"x=f32[9]", "torch.round(x, decimals=2)"},
+                    {"x=i64[3]", "x.round()"}}},
+      {.name = "nan_to_num",
+       .cls = kPoint,
        .spellings = {function("torch.nan_to_num", "input, nan=0.0, posinf=None, neginf=None"),
                      method("nan_to_num", "input, nan=0.0, posinf=None, neginf=None"),
                      in_place(method("nan_to_num_", "input, nan=0.0, posinf=None, neginf=None"))},
-       .meta = meta_form<kPromoted, 1>, .lower = lower_form<kPromoted, 1, replace_nan>,
-       .examples = {{"x=f16[9]", "torch.nan_to_num(x)"}, {"x=f32[9]", "torch.nan_to_num(x, 1.0, posinf=5.0)"}}},
+       .meta = meta_form<kPromoted, 1>,
+       .lower = lower_form<kPromoted, 1, replace_nan>,
+       .examples = {{"x=f16[9]", "torch.nan_to_num(x)"},
+                    {"x=f32[9]", "torch.nan_to_num(x, 1.0, posinf=5.0)"}}},
       test_row("isnan", {function("torch.isnan", "input"), method("isnan", "input")},
                lower_form<kPromoted, 1, not_a_number>),
-      test_row("isinf", {function("torch.isinf", "input"), method("isinf", "input")}, lower_form<kPromoted, 1, infinite>),
+      test_row("isinf", {function("torch.isinf", "input"), method("isinf", "input")},
+               lower_form<kPromoted, 1, infinite>),
       test_row("isfinite", {function("torch.isfinite", "input"), method("isfinite", "input")},
                lower_form<kPromoted, 1, finite>),
   };

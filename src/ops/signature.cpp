@@ -13,15 +13,15 @@ namespace passnet {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, ArgKind>, 10> kKinds = {{{"any", ArgKind::kAny},
-                                                                         {"tensor", ArgKind::kTensor},
-                                                                         {"tensors", ArgKind::kTensors},
-                                                                         {"int", ArgKind::kInt},
-                                                                         {"ints", ArgKind::kInts},
-                                                                         {"number", ArgKind::kNumber},
-                                                                         {"bool", ArgKind::kBool},
-                                                                         {"str", ArgKind::kString},
-                                                                         {"dtype", ArgKind::kDType},
-                                                                         {"device", ArgKind::kDevice}}};
+                                                                          {"tensor", ArgKind::kTensor},
+                                                                          {"tensors", ArgKind::kTensors},
+                                                                          {"int", ArgKind::kInt},
+                                                                          {"ints", ArgKind::kInts},
+                                                                          {"number", ArgKind::kNumber},
+                                                                          {"bool", ArgKind::kBool},
+                                                                          {"str", ArgKind::kString},
+                                                                          {"dtype", ArgKind::kDType},
+                                                                          {"device", ArgKind::kDevice}}};
 
 Diagnostic bad_text(std::string_view text, size_t at, std::string_view what) {
   return internal_error("ops.signature", std::string(what) + " at position " + std::to_string(at) + " of `" +
@@ -60,9 +60,11 @@ Result<Value> parse_number(std::string_view text, size_t* at) {
   bool is_float = false;
   while (*at < text.size()) {
     const char c = text[*at];
-    const bool exponent_sign = (c == '-' || c == '+') && (text[*at - 1] == 'e' || text[*at - 1] == 'E') && *at > start;
+    const bool exponent_sign =
+        (c == '-' || c == '+') && (text[*at - 1] == 'e' || text[*at - 1] == 'E') && *at > start;
     if (c == '.' || c == 'e' || c == 'E') is_float = true;
-    if (!std::isdigit(static_cast<unsigned char>(c)) && c != '.' && c != 'e' && c != 'E' && !exponent_sign) break;
+    if (!std::isdigit(static_cast<unsigned char>(c)) && c != '.' && c != 'e' && c != 'E' && !exponent_sign)
+      break;
     ++*at;
   }
   const std::string_view digits = text.substr(start, *at - start);
@@ -160,7 +162,8 @@ Result<Value> parse_literal(std::string_view text, size_t* at) {
   }
   if (name.starts_with("torch.")) {
     if (const auto dtype = parse_dtype(name)) return Value::dtype(*dtype);
-    if (name.ends_with("_format") || name.starts_with("torch.channels_last")) return Value::constant(Value::Kind::kMemoryFormat, std::string(name));
+    if (name.ends_with("_format") || name.starts_with("torch.channels_last"))
+      return Value::constant(Value::Kind::kMemoryFormat, std::string(name));
     if (name == "torch.strided") return Value::constant(Value::Kind::kLayout, std::string(name));
   }
   return bad_text(text, start, "no literal");
@@ -201,7 +204,8 @@ Result<Signature> parse_signature(std::string_view text) {
       if (at < text.size() && text[at] == ':') {
         ++at;
         const std::string_view kind = take_name(text, &at);
-        const auto* found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& k) { return k.first == kind; });
+        const auto* found =
+            std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& k) { return k.first == kind; });
         if (found == kKinds.end()) return bad_text(text, at, "unknown kind");
         p.kind = found->second;
       }

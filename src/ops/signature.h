@@ -11,15 +11,26 @@
 namespace passnet {
 
 // What an argument must be for a spelling to apply; only overloads of one target need it.
-enum class ArgKind : uint8_t { kAny, kTensor, kTensors, kInt, kInts, kNumber, kBool, kString, kDType, kDevice };
+enum class ArgKind : uint8_t {
+  kAny,
+  kTensor,
+  kTensors,
+  kInt,
+  kInts,
+  kNumber,
+  kBool,
+  kString,
+  kDType,
+  kDevice
+};
 std::string_view name_of(ArgKind kind);
 
 struct Parameter {
-  std::vector<std::string> names;        // the row's name first, then alternative keywords
+  std::vector<std::string> names;  // the row's name first, then alternative keywords
   ArgKind kind = ArgKind::kAny;
-  std::optional<Value> default_value;    // absent: required
+  std::optional<Value> default_value;  // absent: required
   bool keyword_only = false;
-  bool rest = false;                     // "size...": the remaining positional arguments
+  bool rest = false;  // "size...": the remaining positional arguments
   const std::string& name() const { return names.front(); }
 };
 

@@ -8,7 +8,8 @@ namespace passnet {
 namespace {
 
 TEST(Signature, ReadsParametersDefaultsAndKinds) {
-  const Result<Signature> s = parse_signature("input, dim|axis:ints=None, keepdim=False, *, p=-1e-05, mode='a, b'");
+  const Result<Signature> s =
+      parse_signature("input, dim|axis:ints=None, keepdim=False, *, p=-1e-05, mode='a, b'");
   ASSERT_TRUE(s.ok());
   ASSERT_EQ(s->parameters.size(), 5u);
   EXPECT_FALSE(s->parameters[0].default_value.has_value());

@@ -28,7 +28,8 @@ TEST(OperatorTable, NamesAreUniqueAndRowsComplete) {
     EXPECT_FALSE(row.spellings.empty()) << row.name;
     EXPECT_FALSE(row.examples.empty()) << row.name;
     EXPECT_NE(row.meta, nullptr) << row.name;
-    EXPECT_TRUE(row.lower != nullptr || !row.wall.empty()) << row.name << " has neither a formula nor a reason";
+    EXPECT_TRUE(row.lower != nullptr || !row.wall.empty())
+        << row.name << " has neither a formula nor a reason";
     for (const Spelling& s : row.spellings) {
       const Result<Signature> signature = parse_signature(s.signature);
       ASSERT_TRUE(signature.ok()) << row.name << ": " << text_of(signature.error());
@@ -54,7 +55,8 @@ TEST(OperatorTable, ExamplesResolveToTheirRow) {
       const Result<Graph> graph = example_graph(row, example);
       if (!graph.ok() && graph.error().code == "ops.data_dependent_shape") continue;
       ASSERT_TRUE(graph.ok()) << row.name << " `" << example.call << "`: " << text_of(graph.error());
-      for (const Diagnostic& d : verify(*graph)) ADD_FAILURE() << row.name << " `" << example.call << "`: " << text_of(d);
+      for (const Diagnostic& d : verify(*graph))
+        ADD_FAILURE() << row.name << " `" << example.call << "`: " << text_of(d);
       bool found = false;
       for (const NodeId id : calls_of(*graph)) {
         const Result<Call> call = resolve(*graph, graph->node(id));
@@ -85,7 +87,8 @@ TEST(OperatorTable, ExamplesLowerToWellTypedPrograms) {
       if (!program.ok()) {
         // A refusal is an answer; a broken formula is not.
         EXPECT_EQ(program.error().kind, DiagnosticKind::kUser)
-            << row.name << " `" << example.call << "` on " << example.inputs << ": " << text_of(program.error());
+            << row.name << " `" << example.call << "` on " << example.inputs << ": "
+            << text_of(program.error());
         continue;
       }
       any = true;

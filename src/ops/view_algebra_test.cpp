@@ -35,9 +35,9 @@ TEST(ReshapeStrides, NoneWhereOnlyACopyCan) {
 TEST(MemoryFormat, SuggestedAsAtenDoes) {
   EXPECT_TRUE(suggests_channels_last({2, 3, 4, 5}, channels_last_strides({2, 3, 4, 5})));
   EXPECT_FALSE(suggests_channels_last({2, 3, 4, 5}, contiguous_strides({2, 3, 4, 5})));
-  EXPECT_FALSE(suggests_channels_last({2, 1, 1, 1}, {1, 1, 1, 1}));         // N111: ambiguous, so contiguous
-  EXPECT_FALSE(suggests_channels_last({8, 4, 1, 1}, {4, 1, 1, 1}));         // a 1x1 filter
-  EXPECT_FALSE(suggests_channels_last({2, 3, 4, 5}, {0, 1, 15, 3}));          // a broadcast batch
+  EXPECT_FALSE(suggests_channels_last({2, 1, 1, 1}, {1, 1, 1, 1}));   // N111: ambiguous, so contiguous
+  EXPECT_FALSE(suggests_channels_last({8, 4, 1, 1}, {4, 1, 1, 1}));   // a 1x1 filter
+  EXPECT_FALSE(suggests_channels_last({2, 3, 4, 5}, {0, 1, 15, 3}));  // a broadcast batch
   EXPECT_EQ(channels_last_strides({2, 3, 4, 5}), (Shape{60, 1, 15, 3}));
 }
 

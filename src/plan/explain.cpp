@@ -24,8 +24,10 @@ constexpr PlanReason kReasons[] = {
     // Numerics (numerics_gate.h).
     {"product.tf32", "the library's float32 convolution rounds its operands to tf32",
      "round the operands as the library does, where a probe says how"},
-    {"product.order", "a long float32 sum in another order may miss the tolerance", "none: it stays in the library"},
-    {"product.attention", "the library's attention rounds its weights in its own way", "none: it stays in the library"},
+    {"product.order", "a long float32 sum in another order may miss the tolerance",
+     "none: it stays in the library"},
+    {"product.attention", "the library's attention rounds its weights in its own way",
+     "none: it stays in the library"},
     {"reduction.rounding", "a float16 reduction may differ in its last place, and what follows rounds again",
      "leave the reduction in eager and fuse what follows"},
     {"product.rounding", "a 16-bit product may differ in its last place, and what follows rounds again",

@@ -12,8 +12,10 @@ namespace {
 
 constexpr double kOrderBound = 5e-6;     // half of the absolute tolerance at t = -5
 constexpr double kInputDeviation = 0.5;  // of the live inputs on which products are judged
-constexpr int64_t kSinglePositionElements = 1 << 13;  // of 1x1 convolutions of one position, as far as measured
-constexpr int64_t kReworkedElements = 1 << 15;  // of a float16 reduction: at most a third of an element is expected outside
+constexpr int64_t kSinglePositionElements = 1
+                                            << 13;  // of 1x1 convolutions of one position, as far as measured
+constexpr int64_t kReworkedElements =
+    1 << 15;  // of a float16 reduction: at most a third of an element is expected outside
 
 bool is_product(const GraphFacts& facts, NodeId id) {
   return facts[id].call && facts[id].call->row->cls == OpClass::kProduct;
@@ -91,37 +93,48 @@ Verdict judge_numerics(const GraphFacts& facts, const Region& region) {
   Verdict verdict;
   for (const NodeId id : region.nodes) {
     const Node& node = facts.graph().node(id);
-    if (is_rounded_reduction(facts, id) && node.meta.is_tensor() && node.meta.tensor.dtype == DType::kFloat16 &&
-        node.meta.tensor.numel() > kReworkedElements && !only_moved_afterwards(facts, id, true)) {
-      verdict.refuse("reduction.rounding",
-                     fmt::format("{}: {} float16 elements that may differ in the last place, and what follows rounds again", node.name,
-                                 node.meta.tensor.numel()),
-                     {node.name});
+    if (is_rounded_reduction(facts, id) && node.meta.is_tensor() &&
+        node.meta.tensor.dtype == DType::kFloat16 && node.meta.tensor.numel() > kReworkedElements &&
+        !only_moved_afterwards(facts, id, true)) {
+      verdict.refuse(
+          "reduction.rounding",
+          fmt::format(
+              "{}: {} float16 elements that may differ in the last place, and what follows rounds again",
+              node.name, node.meta.tensor.numel()),
+          {node.name});
     }
     if (!is_product(facts, id)) continue;
     const Call& call = *facts[id].call;
     if (call.row->name.find("attention") != std::string_view::npos) {
-      verdict.refuse("product.attention", fmt::format("{}: the library's attention rounds its weights in its own way", node.name), {node.name});
+      verdict.refuse("product.attention",
+                     fmt::format("{}: the library's attention rounds its weights in its own way", node.name),
+                     {node.name});
       continue;
     }
     if (!node.meta.is_tensor()) continue;
     const TensorMeta& result = node.meta.tensor;
     if (result.dtype == DType::kFloat32) {
       if (is_convolution(call) && !is_depthwise(call) && !is_single_position(call, result)) {
-        verdict.refuse("product.tf32", fmt::format("{}: the library's float32 convolution rounds its operands to tf32", node.name), {node.name});
+        verdict.refuse(
+            "product.tf32",
+            fmt::format("{}: the library's float32 convolution rounds its operands to tf32", node.name),
+            {node.name});
         continue;
       }
-      const double error = std::ldexp(1.0, -24) * terms(facts[id], result) * kInputDeviation * kInputDeviation;
+      const double error =
+          std::ldexp(1.0, -24) * terms(facts[id], result) * kInputDeviation * kInputDeviation;
       if (error >= kOrderBound) {
         verdict.refuse("product.order",
-                       fmt::format("{}: {:.0f} terms a sum: another order of summation may differ by {:.1e}", node.name,
-                                   terms(facts[id], result), error),
+                       fmt::format("{}: {:.0f} terms a sum: another order of summation may differ by {:.1e}",
+                                   node.name, terms(facts[id], result), error),
                        {node.name});
       }
     } else if (!is_single_position(call, result) && !only_moved_afterwards(facts, id, false)) {
-      verdict.refuse("product.rounding",
-                     fmt::format("{}: a 16-bit product may differ in its last place, and what follows rounds again", node.name),
-                     {node.name});
+      verdict.refuse(
+          "product.rounding",
+          fmt::format("{}: a 16-bit product may differ in its last place, and what follows rounds again",
+                      node.name),
+          {node.name});
     }
   }
   return verdict;

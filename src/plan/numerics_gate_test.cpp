@@ -19,32 +19,37 @@ Verdict judge(std::string_view text, std::vector<std::string_view> inside) {
 
 constexpr std::string_view kConvFp32 =
     "%x : f32[2,8,4,4]@0 = placeholder\n%w : f32[8,8,1,1]@1 = placeholder\n"
-    "%c : f32[2,8,4,4]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\noutput ((%c,))\n";
+    "%c : f32[2,8,4,4]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\noutput "
+    "((%c,))\n";
 
 TEST(NumericsGate, Float32ConvolutionsAreTf32InTheLibrary) {
   EXPECT_TRUE(judge(kConvFp32, {"c"}).refused_for("product.tf32"));
-  EXPECT_TRUE(judge("%x : f32[2,8,4,4]@0 = placeholder\n%w : f32[8,1,3,3]@1 = placeholder\n"
-                    "%c : f32[2,8,4,4]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (1, 1), (1, 1), 8)\n"
-                    "output ((%c,))\n",
-                    {"c"})
-                  .ok());
+  EXPECT_TRUE(
+      judge("%x : f32[2,8,4,4]@0 = placeholder\n%w : f32[8,1,3,3]@1 = placeholder\n"
+            "%c : f32[2,8,4,4]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (1, 1), (1, 1), 8)\n"
+            "output ((%c,))\n",
+            {"c"})
+          .ok());
 }
 
 TEST(NumericsGate, ShortProductsOfOnePositionPass) {
   const auto excite = [](std::string_view dtype, int batch) {
     const std::string t(dtype), n = std::to_string(batch);
-    return "%x : " + t + "[" + n + ",16,1,1]@0 = placeholder\n%w : " + t + "[64,16,1,1]@1 = placeholder\n%c : " + t + "[" + n +
-           ",64,1,1]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\n%s : " + t + "[" + n +
-           ",64,1,1]@3 = call_function torch.sigmoid(%c)\noutput ((%s,))\n";
+    return "%x : " + t + "[" + n + ",16,1,1]@0 = placeholder\n%w : " + t +
+           "[64,16,1,1]@1 = placeholder\n%c : " + t + "[" + n +
+           ",64,1,1]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\n%s : " + t +
+           "[" + n + ",64,1,1]@3 = call_function torch.sigmoid(%c)\noutput ((%s,))\n";
   };
   EXPECT_TRUE(judge(excite("f32", 4), {"c", "s"}).ok());
   EXPECT_TRUE(judge(excite("f16", 4), {"c", "s"}).ok());
-  EXPECT_TRUE(judge(excite("f16", 512), {"c", "s"}).refused_for("product.rounding")) << "more elements than were measured";
+  EXPECT_TRUE(judge(excite("f16", 512), {"c", "s"}).refused_for("product.rounding"))
+      << "more elements than were measured";
 }
 
 std::string linear(int64_t k) {
   const std::string n = std::to_string(k);
-  return "%x : f32[4," + n + "]@0 = placeholder\n%w : f32[16," + n + "]@1 = placeholder\n"
+  return "%x : f32[4," + n + "]@0 = placeholder\n%w : f32[16," + n +
+         "]@1 = placeholder\n"
          "%y : f32[4,16]@2 = call_function torch.nn.functional.linear(%x, %w, None)\noutput ((%y,))\n";
 }
 
@@ -55,19 +60,23 @@ TEST(NumericsGate, LongFloat32SumsMayDifferByTheirOrder) {
 
 constexpr std::string_view kHalf =
     "%a : f16[2,4,8]@0 = placeholder\n%b : f16[2,8,4]@1 = placeholder\n"
-    "%m : f16[2,4,4]@2 = call_function torch.matmul(%a, %b)\n%v : f16[2,16]@2 = call_method view(%m, 2, 16)\n";
+    "%m : f16[2,4,4]@2 = call_function torch.matmul(%a, %b)\n%v : f16[2,16]@2 = call_method view(%m, 2, "
+    "16)\n";
 
 TEST(NumericsGate, SixteenBitProductsMayOnlyBeMovedAfterwards) {
   EXPECT_TRUE(judge(std::string(kHalf) + "output ((%v,))\n", {"m", "v"}).ok());
-  const std::string then_rounded = std::string(kHalf) + "%e : f16[2,16]@3 = call_function torch.tanh(%v)\noutput ((%e,))\n";
+  const std::string then_rounded =
+      std::string(kHalf) + "%e : f16[2,16]@3 = call_function torch.tanh(%v)\noutput ((%e,))\n";
   EXPECT_TRUE(judge(then_rounded, {"m", "v", "e"}).refused_for("product.rounding"));
-  EXPECT_TRUE(judge(then_rounded, {"m", "v"}).refused_for("product.rounding")) << "what follows outside rounds as well";
+  EXPECT_TRUE(judge(then_rounded, {"m", "v"}).refused_for("product.rounding"))
+      << "what follows outside rounds as well";
 }
 
 std::string norm_then(std::string_view dtype, int64_t rows, std::string_view after) {
   const std::string shape = std::string(dtype) + "[" + std::to_string(rows) + ",512]";
   return "%x : " + shape + "@0 = placeholder\n%n : " + shape +
-         "@1 = call_function torch.nn.functional.layer_norm(%x, (512,))\n%e : " + shape + "@2 = " + std::string(after) + "\noutput ((%e,))\n";
+         "@1 = call_function torch.nn.functional.layer_norm(%x, (512,))\n%e : " + shape +
+         "@2 = " + std::string(after) + "\noutput ((%e,))\n";
 }
 
 TEST(NumericsGate, LargeFloat16NormalisationsMayOnlyBeMovedAfterwards) {
@@ -81,15 +90,21 @@ TEST(NumericsGate, LargeFloat16NormalisationsMayOnlyBeMovedAfterwards) {
 }
 
 TEST(NumericsGate, InferenceBatchNormSumsNothing) {
-  EXPECT_TRUE(judge("%x : f16[8,64,32,32]@0 = placeholder\n%m : f16[64]@1 = placeholder\n%v : f16[64]@2 = placeholder\n"
-                    "%n : f16[8,64,32,32]@3 = call_function torch.nn.functional.batch_norm(%x, %m, %v, None, None, False, 0.1, 1e-05)\n"
-                    "%e : f16[8,64,32,32]@4 = call_function torch.tanh(%n)\noutput ((%e,))\n",
-                    {"n", "e"})
-                  .ok());
+  EXPECT_TRUE(
+      judge(
+          "%x : f16[8,64,32,32]@0 = placeholder\n%m : f16[64]@1 = placeholder\n%v : f16[64]@2 = placeholder\n"
+          "%n : f16[8,64,32,32]@3 = call_function torch.nn.functional.batch_norm(%x, %m, %v, None, None, "
+          "False, 0.1, 1e-05)\n"
+          "%e : f16[8,64,32,32]@4 = call_function torch.tanh(%n)\noutput ((%e,))\n",
+          {"n", "e"})
+          .ok());
 }
 
 TEST(NumericsGate, RegionsWithoutProductsPass) {
-  EXPECT_TRUE(judge("%x : f16[4]@0 = placeholder\n%y : f16[4]@1 = call_function torch.tanh(%x)\noutput ((%y,))\n", {"y"}).ok());
+  EXPECT_TRUE(
+      judge("%x : f16[4]@0 = placeholder\n%y : f16[4]@1 = call_function torch.tanh(%x)\noutput ((%y,))\n",
+            {"y"})
+          .ok());
 }
 
 }  // namespace

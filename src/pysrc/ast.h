@@ -20,11 +20,11 @@ struct Expr;
 struct Stmt;
 
 enum class ExprKind : uint8_t {
-  kName,         // text
-  kInt,          // integer; text holds the digits where they do not fit 64 bits (`overflow`)
-  kFloat,        // real
-  kImaginary,    // real, the part before the j
-  kString,       // text, escapes resolved, adjacent literals joined; bytes literals are kUnsupported
+  kName,       // text
+  kInt,        // integer; text holds the digits where they do not fit 64 bits (`overflow`)
+  kFloat,      // real
+  kImaginary,  // real, the part before the j
+  kString,     // text, escapes resolved, adjacent literals joined; bytes literals are kUnsupported
   kTrue,
   kFalse,
   kNone,

@@ -45,7 +45,9 @@ TEST(Pysrc, NumbersReadAsPythonReadsThem) {
 }
 
 TEST(Pysrc, StringsResolveEscapesAndJoin) {
-  EXPECT_EQ(expression(R"('a\n\x41\u00e9\101\q')").expr.text, "a\nA\xc3\xa9" "A\\q");
+  EXPECT_EQ(expression(R"('a\n\x41\u00e9\101\q')").expr.text,
+            "a\nA\xc3\xa9"
+            "A\\q");
   EXPECT_EQ(expression(R"(r'a\n')").expr.text, "a\\n");
   EXPECT_EQ(expression(R"("""a'b""")").expr.text, "a'b");
   EXPECT_EQ(expression("'a' \"b\"").expr.text, "ab");
@@ -115,7 +117,8 @@ TEST(Pysrc, ParenthesesAroundATargetAreNoTuple) {
 }
 
 TEST(Pysrc, WhatIsOutsideTheSubsetStaysWithItsName) {
-  const Result<Module> m = parse("with a as b:\n  pass\nx = [i for i in y]\nz = lambda: 1\nwhile x:\n  pass\n");
+  const Result<Module> m =
+      parse("with a as b:\n  pass\nx = [i for i in y]\nz = lambda: 1\nwhile x:\n  pass\n");
   ASSERT_TRUE(m.ok());
   EXPECT_EQ(describe(*m->body()[0]), "with statement");
   EXPECT_EQ(describe(*m->body()[1]->value), "list comprehension");
@@ -132,7 +135,8 @@ TEST(Pysrc, SyntaxErrorsNameThePlace) {
 
 TEST(Pysrc, DeepNestingIsADiagnostic) {
   const int deep = 20000;
-  EXPECT_EQ(error_of("x = " + std::string(deep, '(') + "1" + std::string(deep, ')') + "\n").substr(0, 11), "pysrc.depth");
+  EXPECT_EQ(error_of("x = " + std::string(deep, '(') + "1" + std::string(deep, ')') + "\n").substr(0, 11),
+            "pysrc.depth");
   EXPECT_EQ(error_of("x = " + std::string(deep, '-') + "1\n").substr(0, 11), "pysrc.depth");
   std::string sum = "x = 1";
   for (int i = 0; i < deep; ++i) sum += " + 1";
@@ -149,7 +153,11 @@ TEST(Pysrc, LongChainsOfAssignmentAreNoNesting) {
 }
 
 TEST(Pysrc, FilesThatAreNoSource) {
-  MemoryFiles files({{"/binary.py", std::string("\x7f" "ELF\x00\x01", 6)}, {"/latin.py", "# \xe9\n"}, {"/ok.py", "x = 1\n"}});
+  MemoryFiles files({{"/binary.py", std::string("\x7f"
+                                                "ELF\x00\x01",
+                                                6)},
+                     {"/latin.py", "# \xe9\n"},
+                     {"/ok.py", "x = 1\n"}});
   EXPECT_TRUE(read_source(files, "/ok.py").ok());
   for (const char* path : {"/binary.py", "/latin.py", "/missing.py"}) {
     const Result<SourceBuffer> r = read_source(files, path, "shown.py");
@@ -164,7 +172,8 @@ TEST(Pysrc, FilesThatAreNoSource) {
 // Damaged source must give a tree or a diagnostic, never a crash.
 TEST(Pysrc, DamagedSourceNeverCrashes) {
   const std::string base =
-      "import torch\nclass G(torch.nn.Module):\n    def forward(self, a, b):\n        x = torch.cat([a, b], dim=-1)[..., 1:]\n"
+      "import torch\nclass G(torch.nn.Module):\n    def forward(self, a, b):\n        x = torch.cat([a, b], "
+      "dim=-1)[..., 1:]\n"
       "        x += 'q\\x41' if b else {1: (2.5e-3,)}\n        return (x,)\n";
   unsigned seed = 1;
   const auto next = [&] { return seed = seed * 1664525u + 1013904223u, seed >> 8; };

@@ -12,13 +12,15 @@ std::string_view remedy(const Diagnostic& d) {
   if (d.code == "file.too_large") return "Check what the file is; generated metadata may leave out `data`.";
   if (d.code == "file.loop") return "Replace the symbolic link by the file itself.";
   if (d.code == "file.not_file") return "Name a plain file.";
-  if (d.code == "source.utf8" || d.code == "source.nul") return "Replace it by the Python source; this is another kind of file.";
+  if (d.code == "source.utf8" || d.code == "source.nul")
+    return "Replace it by the Python source; this is another kind of file.";
   return "Check the file system.";
 }
 
 }  // namespace
 
-Result<SourceBuffer> read_source(FileSystem& files, const std::string& path, std::string shown, std::size_t limit) {
+Result<SourceBuffer> read_source(FileSystem& files, const std::string& path, std::string shown,
+                                 std::size_t limit) {
   if (shown.empty()) shown = path;
   const auto complete = [&](Diagnostic d) {
     d.file = shown;

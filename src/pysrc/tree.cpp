@@ -114,7 +114,8 @@ void SyntaxTree::Free::operator()(TSTree* tree) const { ts_tree_delete(tree); }
 Result<SyntaxTree> SyntaxTree::parse(std::shared_ptr<const SourceBuffer> source) {
   if (source->text().size() > kMaxSourceBytes) {
     return user_error("pysrc.too_large", "the file has " + std::to_string(source->text().size()) +
-                                             " bytes; at most " + std::to_string(kMaxSourceBytes) + " are read")
+                                             " bytes; at most " + std::to_string(kMaxSourceBytes) +
+                                             " are read")
         .at(source->name())
         .with_hint("A Python source this large is no graph; check what the file is.");
   }
@@ -122,11 +123,12 @@ Result<SyntaxTree> SyntaxTree::parse(std::shared_ptr<const SourceBuffer> source)
   ts_parser_set_language(parser, tree_sitter_python());
   Input input{source->text()};
   Deadline deadline{std::chrono::steady_clock::now() + kParseDeadline};
-  TSTree* tree = ts_parser_parse_with_options(parser, nullptr, {&input, read_input, TSInputEncodingUTF8, nullptr},
-                                              {&deadline, past_deadline});
+  TSTree* tree = ts_parser_parse_with_options(
+      parser, nullptr, {&input, read_input, TSInputEncodingUTF8, nullptr}, {&deadline, past_deadline});
   ts_parser_delete(parser);
   if (tree == nullptr) {
-    return user_error("pysrc.timeout", "parsing took longer than " + std::to_string(kParseDeadline.count()) + " s")
+    return user_error("pysrc.timeout",
+                      "parsing took longer than " + std::to_string(kParseDeadline.count()) + " s")
         .at(source->name())
         .with_hint("The file is damaged or no Python source; replace it.");
   }

@@ -33,7 +33,8 @@ class SyntaxTree {
   struct Free {
     void operator()(TSTree* tree) const;
   };
-  SyntaxTree(std::shared_ptr<const SourceBuffer> source, TSTree* tree) : source_(std::move(source)), tree_(tree) {}
+  SyntaxTree(std::shared_ptr<const SourceBuffer> source, TSTree* tree)
+      : source_(std::move(source)), tree_(tree) {}
 
   std::shared_ptr<const SourceBuffer> source_;
   std::unique_ptr<TSTree, Free> tree_;

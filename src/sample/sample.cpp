@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint64_t kMaxListBytes = 1u << 20;
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+    text.remove_suffix(1);
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   return text;
 }
@@ -26,7 +27,8 @@ std::optional<DType> dtype_in_path(std::string_view path) {
   while (!path.empty()) {
     const std::size_t slash = path.find('/');
     const std::string_view part = path.substr(0, slash);
-    if (part == "float16" || part == "float32" || part == "bfloat16" || part == "float64") return parse_dtype(part);
+    if (part == "float16" || part == "float32" || part == "bfloat16" || part == "float64")
+      return parse_dtype(part);
     if (slash == std::string_view::npos) break;
     path.remove_prefix(slash + 1);
   }
@@ -48,19 +50,20 @@ std::optional<Diagnostic> refuse(FileSystem& files, const Variant& v, const std:
                         missing ? fmt::format("'{}' is listed, but there is no such folder", v.label)
                                 : fmt::format("'{}' cannot be read: {}", v.label, d.message),
                         list, v.line,
-                        missing             ? "Create the folder or remove the line."
+                        missing                 ? "Create the folder or remove the line."
                         : d.code == "file.loop" ? "Replace the loop of symbolic links by a folder."
                                                 : "Make the folder readable (chmod u+rx).");
   }
   if (folder->type != FileType::kDirectory) {
-    return list_finding("sample.variant_missing", fmt::format("'{}' is a file, not a folder", v.label), list, v.line,
-                        "List the folder that holds model.py.");
+    return list_finding("sample.variant_missing", fmt::format("'{}' is a file, not a folder", v.label), list,
+                        v.line, "List the folder that holds model.py.");
   }
   const auto model = files.stat(v.model_path());
   if (!model && model.error().code != "file.missing") {
-    return list_finding("sample.variant_unreadable",
-                        fmt::format("the model.py of '{}' cannot be read: {}", v.label, model.error().message), list,
-                        v.line, "Make folder and file readable (chmod u+rx), and links lead somewhere.");
+    return list_finding(
+        "sample.variant_unreadable",
+        fmt::format("the model.py of '{}' cannot be read: {}", v.label, model.error().message), list, v.line,
+        "Make folder and file readable (chmod u+rx), and links lead somewhere.");
   }
   if (!model) {
     return list_finding("sample.no_model", fmt::format("'{}' has no model.py", v.label), list, v.line,
@@ -127,8 +130,8 @@ Result<Sample> read_sample(FileSystem& files, const std::string& root) {
     v.dtype = dtype_in_path(label);
     if (!v.dtype) v.dtype = dtype_in_path(root);
     if (!seen.insert(v.label).second) {
-      Diagnostic d = list_finding("sample.listed_twice", fmt::format("'{}' is listed twice", v.label), list, line,
-                                  "Remove one of the lines; it would count twice.");
+      Diagnostic d = list_finding("sample.listed_twice", fmt::format("'{}' is listed twice", v.label), list,
+                                  line, "Remove one of the lines; it would count twice.");
       d.severity = Severity::kWarning;
       out.findings.push_back(std::move(d));
       continue;
@@ -155,7 +158,9 @@ Result<Sample> read_sample(FileSystem& files, const std::string& root) {
 
 Result<VariantFiles> read_variant(FileSystem& files, const std::string& dir, const std::string& name) {
   const std::string shown = name.empty() ? dir : name;
-  const auto read = [&](const char* file) { return pysrc::read_source(files, join_path(dir, file), join_path(shown, file)); };
+  const auto read = [&](const char* file) {
+    return pysrc::read_source(files, join_path(dir, file), join_path(shown, file));
+  };
   Result<SourceBuffer> model_text = read("model.py");
   if (!model_text) {
     Diagnostic d = std::move(model_text).error();
@@ -190,8 +195,9 @@ Result<VariantFiles> read_variant(FileSystem& files, const std::string& dir, con
   // Of a whole network's files both take a while to parse: one on each of two threads.
   constexpr std::size_t kWorthAThread = std::size_t{48} << 10;
   const bool both = meta_bytes > kWorthAThread && source->text().size() > kWorthAThread;
-  std::future<Result<std::vector<TensorSpec>>> tensors = std::async(
-      both ? std::launch::async : std::launch::deferred, [&meta_texts] { return read_all_specs(meta_texts); });
+  std::future<Result<std::vector<TensorSpec>>> tensors =
+      std::async(both ? std::launch::async : std::launch::deferred,
+                 [&meta_texts] { return read_all_specs(meta_texts); });
   Result<pysrc::Module> model = pysrc::parse_module(source);
   Result<std::vector<TensorSpec>> specs = tensors.get();
   if (!model) return std::move(model).error();
@@ -211,9 +217,10 @@ Result<Captured> capture_variant(FileSystem& files, const std::string& dir, cons
     const bool used = std::any_of(forward->parameters.begin(), forward->parameters.end(),
                                   [&](const pysrc::Parameter& p) { return p.name == spec.name; });
     if (used) continue;
-    Diagnostic d = user_warning("sample.unused_meta", fmt::format("'{}' is no parameter of forward", spec.name))
-                       .at(spec.file, spec.span)
-                       .with_hint("Remove the class, or correct its name.");
+    Diagnostic d =
+        user_warning("sample.unused_meta", fmt::format("'{}' is no parameter of forward", spec.name))
+            .at(spec.file, spec.span)
+            .with_hint("Remove the class, or correct its name.");
     captured.findings.push_back(std::move(d));
   }
   return captured;

@@ -13,10 +13,10 @@ namespace passnet {
 
 // One line of graph_list.txt.
 struct Variant {
-  std::string label;  // the line: "float16/8"
-  std::string dir;    // the folder, below the sample's root as that was given
+  std::string label;           // the line: "float16/8"
+  std::string dir;             // the folder, below the sample's root as that was given
   std::optional<DType> dtype;  // what the path says: `/float16/` and the like
-  int line = 0;       // of graph_list.txt
+  int line = 0;                // of graph_list.txt
 
   std::string model_path() const { return join_path(dir, "model.py"); }
 };
@@ -49,7 +49,8 @@ struct VariantFiles {
 Result<VariantFiles> read_variant(FileSystem& files, const std::string& dir, const std::string& name = {});
 
 // Files and capture of one variant. Inputs that no parameter takes are a finding ("sample.unused_meta").
-Result<Captured> capture_variant(FileSystem& files, const std::string& dir, const CaptureOptions& options = {});
+Result<Captured> capture_variant(FileSystem& files, const std::string& dir,
+                                 const CaptureOptions& options = {});
 
 // The document of `passnet capture --json`, whatever the folder holds: status "green", "red" (captured with findings)
 // or "error" (not captured).

@@ -58,7 +58,8 @@ TEST(WeightMeta, ReadsInTheOrderOfClassNames) {
 }
 
 TEST(WeightMeta, UnusualLiterals) {
-  const auto r = specs("class A:\n  name = 'x'\n  shape = (1,)\n  dtype = torch.half\n  std = float('nan')\n  mean = -inf\n");
+  const auto r = specs(
+      "class A:\n  name = 'x'\n  shape = (1,)\n  dtype = torch.half\n  std = float('nan')\n  mean = -inf\n");
   ASSERT_TRUE(r.ok()) << r.error().message;
   EXPECT_EQ((*r)[0].dtype, DType::kFloat16);
   EXPECT_TRUE(std::isnan(*(*r)[0].std));
@@ -67,9 +68,12 @@ TEST(WeightMeta, UnusualLiterals) {
 
 TEST(WeightMeta, RefusalsNameFileAndLine) {
   const std::string head = "class A:\n  name = 'x'\n";
-  EXPECT_EQ(refusal(head + "  shape = [1]\n"), "meta.missing_attribute weight_meta.py:1 class A has no dtype");
-  EXPECT_EQ(refusal(head + "  dtype = 'torch.float32'\n"), "meta.missing_attribute weight_meta.py:1 class A has no shape");
-  EXPECT_EQ(refusal("class A:\n  shape = [1]\n"), "meta.missing_attribute weight_meta.py:1 class A has no name");
+  EXPECT_EQ(refusal(head + "  shape = [1]\n"),
+            "meta.missing_attribute weight_meta.py:1 class A has no dtype");
+  EXPECT_EQ(refusal(head + "  dtype = 'torch.float32'\n"),
+            "meta.missing_attribute weight_meta.py:1 class A has no shape");
+  EXPECT_EQ(refusal("class A:\n  shape = [1]\n"),
+            "meta.missing_attribute weight_meta.py:1 class A has no name");
   EXPECT_EQ(refusal(head + "  shape = [1]\n  dtype = 'torch.float7'\n"),
             "meta.unknown_dtype weight_meta.py:4 'torch.float7' is no dtype that is supported");
   EXPECT_EQ(refusal(head + "  shape = [n]\n  dtype = 'torch.bool'\n"),
@@ -90,9 +94,12 @@ TEST(WeightMeta, RefusalsNameFileAndLine) {
 
 std::map<std::string, std::string> good_files() {
   return {{"/s/graph_list.txt", "float16/1\r\nbfloat16/v0\n\n"},
-          {"/s/float16/1/model.py", kModel},     {"/s/float16/1/weight_meta.py", kMeta},
-          {"/s/bfloat16/v0/model.py", kModel},   {"/s/bfloat16/v0/weight_meta.py", kMeta},
-          {"/s/bfloat16/v0/input_meta.py", ""},  {"/s/pass_dir/.ignore", ""}};
+          {"/s/float16/1/model.py", kModel},
+          {"/s/float16/1/weight_meta.py", kMeta},
+          {"/s/bfloat16/v0/model.py", kModel},
+          {"/s/bfloat16/v0/weight_meta.py", kMeta},
+          {"/s/bfloat16/v0/input_meta.py", ""},
+          {"/s/pass_dir/.ignore", ""}};
 }
 
 TEST(Sample, ListsItsVariants) {
@@ -187,7 +194,8 @@ TEST(Sample, CaptureDocument) {
 TEST(Sample, MetadataThatNoParameterTakes) {
   auto changed = good_files();
   changed["/s/float16/1/model.py"] =
-      "import torch\nclass GraphModule(torch.nn.Module):\n    def forward(self, in_0):\n        return (in_0 * 2,)\n";
+      "import torch\nclass GraphModule(torch.nn.Module):\n    def forward(self, in_0):\n        return (in_0 "
+      "* 2,)\n";
   MemoryFiles files(changed);
   const auto captured = capture_variant(files, "/s/float16/1");
   ASSERT_TRUE(captured.ok());

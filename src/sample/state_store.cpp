@@ -58,8 +58,9 @@ Result<StateStore> StateStore::open(FileSystem& files, Clock& clock, std::string
   if (&files == &real_files()) {
     auto taken = LockFile::acquire(join_path(dir, "lock"), std::chrono::seconds(2));
     if (!taken.ok()) {
-      return std::move(taken.error()).at(root).with_hint(
-          "another passnet works on this sample; wait for it, or stop it");
+      return std::move(taken.error())
+          .at(root)
+          .with_hint("another passnet works on this sample; wait for it, or stop it");
     }
     lock = std::move(taken).value();
   }
@@ -159,7 +160,8 @@ Result<std::string> StateStore::restore(std::string_view name) {
                                  : fmt::format("kept states: {}", fmt::join(known, ", ")));
   }
   if (matching.size() > 1) {
-    return user_error("state.ambiguous", fmt::format("'{}' begins the names of {} states", name, matching.size()))
+    return user_error("state.ambiguous",
+                      fmt::format("'{}' begins the names of {} states", name, matching.size()))
         .at(join_path(private_dir(), "history"))
         .with_hint(fmt::format("give more digits: {}", fmt::join(matching, ", ")));
   }

@@ -29,8 +29,8 @@ using StateFiles = std::map<std::string, std::string>;  // relative path to cont
 
 struct StateInfo {
   std::string hash;
-  std::string origin;   // "passnet" or "found" (was there before)
-  double saved = 0;     // wall seconds
+  std::string origin;  // "passnet" or "found" (was there before)
+  double saved = 0;    // wall seconds
   std::vector<std::string> files;
   bool current = false;
 };

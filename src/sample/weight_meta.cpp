@@ -44,11 +44,13 @@ std::optional<Value> literal(const Expr& e) {
       return std::nullopt;
     }
     case ExprKind::kCall: {
-      if (e.value->kind != ExprKind::kName || e.value->text != "float" || e.items.size() != 1) return std::nullopt;
+      if (e.value->kind != ExprKind::kName || e.value->text != "float" || e.items.size() != 1)
+        return std::nullopt;
       const Expr& text = *e.items.front();
       if (text.kind != ExprKind::kString) return literal(text);
       const bool minus = text.text.starts_with('-');
-      const std::string_view word = std::string_view(text.text).substr(minus || text.text.starts_with('+') ? 1 : 0);
+      const std::string_view word =
+          std::string_view(text.text).substr(minus || text.text.starts_with('+') ? 1 : 0);
       const double magnitude = word == "nan" ? std::numeric_limits<double>::quiet_NaN()
                                : word == "inf" || word == "infinity" ? std::numeric_limits<double>::infinity()
                                                                      : 0;
@@ -94,7 +96,8 @@ class SpecReader {
   }
 
   Diagnostic not_literal(std::string_view attribute, const Expr& e, std::string_view expected) const {
-    return error("meta.not_literal", fmt::format("{} of class {} is no {}", attribute, cls_.text, expected), e.span)
+    return error("meta.not_literal", fmt::format("{} of class {} is no {}", attribute, cls_.text, expected),
+                 e.span)
         .with_hint("Metadata holds literals only; nothing in it is executed.");
   }
 
@@ -111,12 +114,14 @@ class SpecReader {
       const std::optional<DType> dtype = parse_dtype(text);
       if (!dtype) {
         return error("meta.unknown_dtype", fmt::format("'{}' is no dtype that is supported", text), e.span)
-            .with_hint("Write torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool or the like.");
+            .with_hint(
+                "Write torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool or the like.");
       }
       spec.dtype = *dtype;
       has_dtype_ = true;
     } else if (name == "shape") {
-      if (e.kind != ExprKind::kList && e.kind != ExprKind::kTuple) return not_literal(name, e, "list of sizes");
+      if (e.kind != ExprKind::kList && e.kind != ExprKind::kTuple)
+        return not_literal(name, e, "list of sizes");
       spec.shape.clear();
       for (const Expr* item : e.items) {
         const std::optional<Value> v = literal(*item);
@@ -143,7 +148,8 @@ class SpecReader {
       if (name == "std") has_std_ = true;
     } else if (name == "data") {
       if (e.kind == ExprKind::kNone) return ok_status();
-      if (e.kind != ExprKind::kList && e.kind != ExprKind::kTuple) return not_literal(name, e, "flat list of numbers");
+      if (e.kind != ExprKind::kList && e.kind != ExprKind::kTuple)
+        return not_literal(name, e, "flat list of numbers");
       spec.data_count = static_cast<int64_t>(e.items.size());
       for (const Expr* item : e.items) {
         const std::optional<Value> v = literal(*item);
@@ -161,14 +167,16 @@ class SpecReader {
     if (!has_std_) spec.std = 1.0;
     int64_t numel = 1;
     bool too_large = static_cast<int64_t>(spec.shape.size()) > kMaxRank;
-    for (const int64_t n : spec.shape) too_large |= __builtin_mul_overflow(numel, n, &numel) || numel > kMaxElements;
+    for (const int64_t n : spec.shape)
+      too_large |= __builtin_mul_overflow(numel, n, &numel) || numel > kMaxElements;
     if (too_large) {
       return error("meta.bad_shape", fmt::format("tensor '{}' has too many elements", spec.name), shape_span_)
           .with_hint("Correct the shape.");
     }
     if (spec.has_data() && spec.data_count != numel) {
       return error("meta.data_count",
-                   fmt::format("tensor '{}' has {} elements, its data {}", spec.name, numel, spec.data_count), data_span_)
+                   fmt::format("tensor '{}' has {} elements, its data {}", spec.name, numel, spec.data_count),
+                   data_span_)
           .with_hint("Make the two agree, or leave `data` out.");
     }
     return ok_status();
@@ -176,7 +184,8 @@ class SpecReader {
 
   const pysrc::Module& module_;
   const Stmt& cls_;
-  bool any_ = false, has_name_ = false, has_shape_ = false, has_dtype_ = false, has_mean_ = false, has_std_ = false;
+  bool any_ = false, has_name_ = false, has_shape_ = false, has_dtype_ = false, has_mean_ = false,
+       has_std_ = false;
   Span shape_span_, data_span_;
 };
 

@@ -48,9 +48,9 @@ Result<Captured> capture_folder(FileSystem& files, const std::string& dir, const
 }
 
 std::optional<Diagnostic> unusable(const CapturedSample& sample) {
-  constexpr std::array<std::string_view, 6> kUnusable = {"sample.variant_missing",  "sample.variant_unreadable",
-                                                         "sample.no_model",         "sample.no_weight_meta",
-                                                         "capture.input_without_meta", "ops.bad_arguments"};
+  constexpr std::array<std::string_view, 6> kUnusable = {
+      "sample.variant_missing", "sample.variant_unreadable",  "sample.no_model",
+      "sample.no_weight_meta",  "capture.input_without_meta", "ops.bad_arguments"};
   for (const Diagnostic& finding : sample.findings) {
     if (finding.severity != Severity::kError) continue;
     if (std::find(kUnusable.begin(), kUnusable.end(), finding.code) == kUnusable.end()) continue;
@@ -64,7 +64,8 @@ std::optional<Diagnostic> unusable(const CapturedSample& sample) {
   return std::nullopt;
 }
 
-Result<CapturedSample> capture_sample(FileSystem& files, const std::string& root, const std::string& device, int jobs) {
+Result<CapturedSample> capture_sample(FileSystem& files, const std::string& root, const std::string& device,
+                                      int jobs) {
   PN_TRY(Sample sample, read_sample(files, root));
   CapturedSample out;
   out.name = sample.name;
@@ -96,9 +97,11 @@ Result<CapturedSample> capture_sample(FileSystem& files, const std::string& root
     }
     for (Diagnostic& finding : result->findings) out.findings.push_back(std::move(finding));
     if (result->graphs.empty()) {
-      out.findings.push_back(user_error("capture.no_graph", fmt::format("{} computes nothing: there is no graph to match", variant.label))
-                                 .at(variant.model_path())
-                                 .with_hint("a model that only returns its inputs cannot be matched by any pass"));
+      out.findings.push_back(
+          user_error("capture.no_graph",
+                     fmt::format("{} computes nothing: there is no graph to match", variant.label))
+              .at(variant.model_path())
+              .with_hint("a model that only returns its inputs cannot be matched by any pass"));
     }
     CapturedVariant captured_variant;
     captured_variant.name = variant.label;

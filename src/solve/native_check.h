@@ -8,7 +8,7 @@
 namespace passnet {
 
 struct NativeCheck {
-  std::vector<VariantProof> variants;   ///< structure and source_rules, by variant
+  std::vector<VariantProof> variants;  ///< structure and source_rules, by variant
   std::vector<PassFailure> failures;
   std::vector<Diagnostic> findings;
 };

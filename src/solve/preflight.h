@@ -56,8 +56,8 @@ struct StateUnderTest {
   const std::vector<PassSpec>* passes = nullptr;
   const GeneratedPassDir* generated = nullptr;
   const std::vector<CapturedVariant>* variants = nullptr;
-  std::string sample_root;                   ///< of the variants' folders
-  std::vector<std::string> variant_dirs;     ///< by variant
+  std::string sample_root;                ///< of the variants' folders
+  std::vector<std::string> variant_dirs;  ///< by variant
 };
 
 /// Judges a state before any evaluation. The native part needs nothing; numerics need the worker.

@@ -83,7 +83,8 @@ std::string failure_text(const Json& result) {
   if (!result.contains("calls")) return "the run failed";
   for (const Json& call : result["calls"]) {
     if (call.value("ok", false)) continue;
-    const std::string where = fmt::format("{} inputs, {} call: ", call.value("family", ""), call.value("mode", ""));
+    const std::string where =
+        fmt::format("{} inputs, {} call: ", call.value("family", ""), call.value("mode", ""));
     if (call.contains("error")) return where + call["error"].value("message", "failed");
     if (call.contains("violations") && !call["violations"].empty()) {
       return where + fmt::format("the wrapper used {}", call["violations"][0].get<std::string>());
@@ -94,10 +95,12 @@ std::string failure_text(const Json& result) {
         if (!output.value("ok", true)) return where + output.value("reason", "differs from eager");
       }
     }
-    if (call.contains("alias_added") && !call["alias_added"].empty()) return where + "outputs share memory with other tensors than eager's do";
+    if (call.contains("alias_added") && !call["alias_added"].empty())
+      return where + "outputs share memory with other tensors than eager's do";
     if (call.contains("wrappers")) {
       for (const Json& wrapper : call["wrappers"]) {
-        if (!wrapper.value("ok", true)) return where + fmt::format("{} differs from the CUDA reference", wrapper.value("pass", ""));
+        if (!wrapper.value("ok", true))
+          return where + fmt::format("{} differs from the CUDA reference", wrapper.value("pass", ""));
       }
     }
   }
@@ -109,7 +112,8 @@ std::vector<std::string> blamed(const Json& result, const std::vector<PassSpec>&
   std::set<std::string> names;
   if (result.contains("graphs")) {
     for (const Json& graph : result["graphs"]) {
-      if (graph.contains("error") && graph["error"].contains("pass")) names.insert(graph["error"]["pass"].get<std::string>());
+      if (graph.contains("error") && graph["error"].contains("pass"))
+        names.insert(graph["error"]["pass"].get<std::string>());
     }
   }
   if (result.contains("calls")) {
@@ -146,7 +150,8 @@ Result<PreflightReport> WorkerPreflight::run(const StateUnderTest& state) {
   PreflightReport report;
   check_natively(state, report);
   for (VariantProof& variant : report.variants) {
-    for (const char* subject : {"poison", "numerics", "speed"}) put(variant, subject, Proof::State::kNotProven, "", "not run");
+    for (const char* subject : {"poison", "numerics", "speed"})
+      put(variant, subject, Proof::State::kNotProven, "", "not run");
     put(variant, "speed", Proof::State::kNotProven, "", "only a GPU measures speed");
   }
   if (!options_.run || !report.failures.empty()) return report;
@@ -161,18 +166,23 @@ void WorkerPreflight::check_natively(const StateUnderTest& state, PreflightRepor
   report.findings = std::move(check.findings);
 }
 
-Result<WorkerPreflight::Trial> WorkerPreflight::prepare(const StateUnderTest& state, size_t variant, const std::string& scratch) {
+Result<WorkerPreflight::Trial> WorkerPreflight::prepare(const StateUnderTest& state, size_t variant,
+                                                        const std::string& scratch) {
   const CapturedVariant& full = (*state.variants)[variant];
   Trial trial;
   trial.variant = variant;
   PN_TRY(const VariantFiles files, read_variant(files_, state.variant_dirs[variant], full.name));
   const int64_t elements = input_elements(files.tensors);
-  trial.note = "outputs, mutated inputs and aliasing equal eager's within t = -5; every wrapper within t = -5 of the CUDA reference";
+  trial.note =
+      "outputs, mutated inputs and aliasing equal eager's within t = -5; every wrapper within t = -5 of the "
+      "CUDA reference";
   const CapturedVariant* at = &full;
   std::optional<Shrunk> shrunk;
   if (elements > options_.run_elements) shrunk = shrink_variant(files, full, options_.run_elements, {});
   if (!shrunk && elements > options_.most_elements) {
-    return user_error("preflight.too_large", fmt::format("{} has {} input elements and no smaller self was found", full.name, elements));
+    return user_error(
+        "preflight.too_large",
+        fmt::format("{} has {} input elements and no smaller self was found", full.name, elements));
   }
   PassDirFiles pass_dir = state.generated->files;
   if (shrunk) {
@@ -184,13 +194,16 @@ Result<WorkerPreflight::Trial> WorkerPreflight::prepare(const StateUnderTest& st
   for (size_t p = 0; p < state.passes->size(); ++p) {
     Json list = Json::array();
     for (Json& program : special.programs[p]) list.push_back(std::move(program));
-    if ((*state.passes)[p].kind == Region::Kind::kKernel && !list.empty()) trial.programs[(*state.passes)[p].name] = std::move(list);
+    if ((*state.passes)[p].kind == Region::Kind::kKernel && !list.empty())
+      trial.programs[(*state.passes)[p].name] = std::move(list);
   }
   if (shrunk) {
-    PN_TRY(const GeneratedPassDir generated, generate_pass_dir(with_entries(*state.passes, std::move(special))));
+    PN_TRY(const GeneratedPassDir generated,
+           generate_pass_dir(with_entries(*state.passes, std::move(special))));
     pass_dir = generated.files;
     std::set<std::string> mine;
-    for (const auto& [name, text] : kernel_texts(state.generated->files)) mine.insert(text.substr(text.find('(')));
+    for (const auto& [name, text] : kernel_texts(state.generated->files))
+      mine.insert(text.substr(text.find('(')));
     for (const auto& [name, text] : kernel_texts(pass_dir)) {
       if (!mine.contains(text.substr(text.find('(')))) {
         trial.note += "; a kernel of the smaller size has another text than the one written";
@@ -205,7 +218,9 @@ Result<WorkerPreflight::Trial> WorkerPreflight::prepare(const StateUnderTest& st
 
 Status WorkerPreflight::run_trials(const StateUnderTest& state, PreflightReport& report) {
   const Scratch scratch(files_);
-  if (scratch.path().empty()) return user_error("file.io", "no temporary folder could be made").with_hint("set TMPDIR to a folder that can be written");
+  if (scratch.path().empty())
+    return user_error("file.io", "no temporary folder could be made")
+        .with_hint("set TMPDIR to a folder that can be written");
   // One variant per dtype: the one with the least data.
   std::map<DType, std::pair<int64_t, size_t>> least;
   for (size_t v = 0; v < state.variants->size(); ++v) {
@@ -226,7 +241,8 @@ Status WorkerPreflight::run_trials(const StateUnderTest& state, PreflightReport&
       report.findings.push_back(note("preflight.not_run", trial.error().message));
       continue;
     }
-    if (options_.progress) options_.progress(fmt::format("  running {} in the interpreter", (*state.variants)[v].name));
+    if (options_.progress)
+      options_.progress(fmt::format("  running {} in the interpreter", (*state.variants)[v].name));
     PN_CHECK_OK(run_trial(state, *trial, report));
   }
   // What ran for one size says something of the others of its dtype, and the report says what.
@@ -237,7 +253,8 @@ Status WorkerPreflight::run_trials(const StateUnderTest& state, PreflightReport&
     const Proof* numerics = ran.find("numerics");
     if (numerics == nullptr || numerics->state != Proof::State::kProven) continue;
     for (const char* subject : {"poison", "numerics"}) {
-      put(report.variants[v], subject, Proof::State::kNotProven, "", fmt::format("not run; {} of the same dtype was", ran.name));
+      put(report.variants[v], subject, Proof::State::kNotProven, "",
+          fmt::format("not run; {} of the same dtype was", ran.name));
     }
   }
   if (!options_.compile || !report.failures.empty()) return ok_status();
@@ -251,10 +268,11 @@ Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& tria
   WorkerRequest request;
   request.cmd = "smoke";
   request.deadline = std::chrono::seconds(240);
-  request.arguments = {{"sample", std::filesystem::absolute(state.sample_root).string()},
-                       {"labels", Json::array({label})},
-                       {"pass_dir", trial.pass_dir},
-                       {"options", {{"device", options_.device}, {"repeats", 1}, {"max_elements", options_.most_elements}}}};
+  request.arguments = {
+      {"sample", std::filesystem::absolute(state.sample_root).string()},
+      {"labels", Json::array({label})},
+      {"pass_dir", trial.pass_dir},
+      {"options", {{"device", options_.device}, {"repeats", 1}, {"max_elements", options_.most_elements}}}};
   if (!trial.meta.empty()) request.arguments["meta"][label] = trial.meta;
   request.arguments["programs"][label] = trial.programs;
   auto reply = worker_.call(request);
@@ -262,20 +280,24 @@ Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& tria
   if (!reply.ok()) {
     const auto failure = worker_failure(reply.error());
     // Without Python nothing can be run; a worker that died over this state has judged it.
-    if (failure == WorkerFailure::kStart || failure == WorkerFailure::kProtocol) return std::move(reply).error();
+    if (failure == WorkerFailure::kStart || failure == WorkerFailure::kProtocol)
+      return std::move(reply).error();
     put(variant, "numerics", Proof::State::kFailed, "", reply.error().message);
     for (const PassSpec& pass : *state.passes) {
-      if (pass.kind == Region::Kind::kKernel) report.failures.push_back({pass.name, {"preflight_failed", reply.error().message, {}}});
+      if (pass.kind == Region::Kind::kKernel)
+        report.failures.push_back({pass.name, {"preflight_failed", reply.error().message, {}}});
     }
     return ok_status();
   }
   const Json empty = Json::array();
   const Json& variants = reply->contains("variants") ? (*reply)["variants"] : empty;
-  if (variants.empty()) return internal_error("preflight.reply", "the worker's reply to smoke names no variant");
+  if (variants.empty())
+    return internal_error("preflight.reply", "the worker's reply to smoke names no variant");
   const Json& result = variants[0];
   report.details["smoke"].push_back(result);
   if (result.value("ok", false)) {
-    put(variant, "poison", Proof::State::kProven, std::string(kInterpreter), "one poisoned call on each input family");
+    put(variant, "poison", Proof::State::kProven, std::string(kInterpreter),
+        "one poisoned call on each input family");
     put(variant, "numerics", Proof::State::kProven, std::string(kInterpreter), trial.note);
     for (Proof& proof : variant.proofs) {
       if (proof.subject == "structure") proof.by += " and torch.compile on the CPU";
@@ -285,11 +307,13 @@ Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& tria
   const std::string why = failure_text(result);
   const bool poison = result.contains("violations") && !result["violations"].empty();
   put(variant, poison ? "poison" : "numerics", Proof::State::kFailed, "", why);
-  for (const std::string& name : blamed(result, *state.passes)) report.failures.push_back({name, {"preflight_failed", why, {}}});
+  for (const std::string& name : blamed(result, *state.passes))
+    report.failures.push_back({name, {"preflight_failed", why, {}}});
   return ok_status();
 }
 
-Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::string& pass_dir, PreflightReport& report) {
+Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::string& pass_dir,
+                                        PreflightReport& report) {
   Json kernels = Json::array();
   std::vector<std::string> keys;  // by element of `kernels`
   Json results = Json::array();
@@ -301,8 +325,8 @@ Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::
     Json constants = Json::array();
     for (const auto& [name, value] : entry.constants) constants.push_back({name, value});
     const auto text = texts.find(entry.kernel);
-    std::string key = fmt::format("{}\n{}\n{} {} {}", text == texts.end() ? entry.kernel : text->second, signature, dump_json(constants),
-                                  entry.num_warps, entry.num_stages);
+    std::string key = fmt::format("{}\n{}\n{} {} {}", text == texts.end() ? entry.kernel : text->second,
+                                  signature, dump_json(constants), entry.num_warps, entry.num_stages);
     if (const auto known = compiled_.find(key); known != compiled_.end()) {
       Json again = known->second;
       again["pass"] = entry.pass;
@@ -325,21 +349,25 @@ Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::
     for (const auto& [target, found] : kernel["targets"].items()) {
       const std::string name = kernel.value("kernel", "");
       if (!found.value("ok", false)) {
-        const std::string why = fmt::format("{} does not compile for {}: {}", name, target,
-                                            found.contains("error") ? found["error"].value("message", "") : found.value("reason", "refused"));
+        const std::string why = fmt::format(
+            "{} does not compile for {}: {}", name, target,
+            found.contains("error") ? found["error"].value("message", "") : found.value("reason", "refused"));
         const size_t pass = kernel.value("pass", size_t{0});
-        if (pass < state.passes->size()) report.failures.push_back({(*state.passes)[pass].name, {"kernel_does_not_compile", why, {}}});
+        if (pass < state.passes->size())
+          report.failures.push_back({(*state.passes)[pass].name, {"kernel_does_not_compile", why, {}}});
       } else if (found.value("spills", 0) > 0) {
-        report.findings.push_back(note("preflight.spills", fmt::format("{} spills {} registers on {}", name, found.value("spills", 0), target)));
+        report.findings.push_back(note("preflight.spills", fmt::format("{} spills {} registers on {}", name,
+                                                                       found.value("spills", 0), target)));
       }
     }
   }
   return ok_status();
 }
 
-Status WorkerPreflight::compile_fresh(Json kernels, const std::vector<std::string>& keys, const std::string& pass_dir, Json& results,
-                                      PreflightReport& report) {
-  if (options_.progress) options_.progress(fmt::format("  compiling {} kernels for sm_80, sm_86, sm_90", kernels.size()));
+Status WorkerPreflight::compile_fresh(Json kernels, const std::vector<std::string>& keys,
+                                      const std::string& pass_dir, Json& results, PreflightReport& report) {
+  if (options_.progress)
+    options_.progress(fmt::format("  compiling {} kernels for sm_80, sm_86, sm_90", kernels.size()));
   WorkerRequest request;
   request.cmd = "compile";
   request.deadline = std::chrono::seconds(240);

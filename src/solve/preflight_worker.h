@@ -12,11 +12,12 @@
 namespace passnet {
 
 struct PreflightOptions {
-  bool run = true;                        ///< false: structure and source rules only, the worker is never started
-  bool compile = true;                    ///< kernels to machine code for sm_80, sm_86, sm_90
-  int64_t run_elements = 1 << 21;         ///< variants with more input elements are shrunk to this before they are run
-  int64_t most_elements = 1 << 24;        ///< what cannot be shrunk is run whole up to here, and not at all beyond
-  size_t kernels_per_signature = 1;       ///< compiled entries per kernel and element types
+  bool run = true;      ///< false: structure and source rules only, the worker is never started
+  bool compile = true;  ///< kernels to machine code for sm_80, sm_86, sm_90
+  int64_t run_elements =
+      1 << 21;  ///< variants with more input elements are shrunk to this before they are run
+  int64_t most_elements = 1 << 24;   ///< what cannot be shrunk is run whole up to here, and not at all beyond
+  size_t kernels_per_signature = 1;  ///< compiled entries per kernel and element types
   std::string device = "cpu";
   std::function<void(std::string_view)> progress;
 };
@@ -39,13 +40,14 @@ class WorkerPreflight final : public Preflight {
   Status run_trial(const StateUnderTest& state, const Trial& trial, PreflightReport& report);
   Status compile_kernels(const StateUnderTest& state, const std::string& pass_dir, PreflightReport& report);
 
-  Status compile_fresh(Json kernels, const std::vector<std::string>& keys, const std::string& pass_dir, Json& results,
-                       PreflightReport& report);
+  Status compile_fresh(Json kernels, const std::vector<std::string>& keys, const std::string& pass_dir,
+                       Json& results, PreflightReport& report);
 
   FileSystem& files_;
   Worker& worker_;
   PreflightOptions options_;
-  std::map<std::string, Json> compiled_;  // what the compiler said of an entry, by its text: states share kernels
+  std::map<std::string, Json>
+      compiled_;  // what the compiler said of an entry, by its text: states share kernels
 };
 
 }  // namespace passnet

@@ -19,7 +19,9 @@ const VariantPrediction* prediction_of(const PlanResult& plan, std::string_view 
 
 bool is_floor(const SolvedState& state) { return state.kind == "floor"; }
 
-double predicted_us(const SolvedState& state, const VariantPrediction& v) { return is_floor(state) ? v.floor_us : v.upside_us; }
+double predicted_us(const SolvedState& state, const VariantPrediction& v) {
+  return is_floor(state) ? v.floor_us : v.upside_us;
+}
 
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
@@ -54,7 +56,8 @@ std::vector<std::string> proof_summary(const PreflightReport& report) {
       if (proof == nullptr) continue;
       proven += proof->state == Proof::State::kProven;
       failed += proof->state == Proof::State::kFailed;
-      if (proof->state == Proof::State::kProven && std::find(by.begin(), by.end(), proof->by) == by.end()) by.push_back(proof->by);
+      if (proof->state == Proof::State::kProven && std::find(by.begin(), by.end(), proof->by) == by.end())
+        by.push_back(proof->by);
     }
     std::string line = fmt::format("  {:<13} {} of {} variants", subject, proven, report.variants.size());
     if (!by.empty()) line += fmt::format(", by {}", fmt::join(by, "; "));
@@ -88,7 +91,10 @@ Json to_json(const SolveReport& report) {
   if (report.chosen) {
     const SolvedState& state = report.states[*report.chosen];
     for (const VariantProof& variant : state.preflight.variants) {
-      Json entry = {{"name", variant.name}, {"matched", variant.matched}, {"matches", variant.matches}, {"green", variant.green()}};
+      Json entry = {{"name", variant.name},
+                    {"matched", variant.matched},
+                    {"matches", variant.matches},
+                    {"green", variant.green()}};
       Json proofs = Json::array();
       for (const Proof& proof : variant.proofs) proofs.push_back(to_json(proof));
       entry["proven"] = std::move(proofs);
@@ -105,13 +111,15 @@ Json to_json(const SolveReport& report) {
   }
   json["pass_matched"] = all_matched;
   json["variants"] = std::move(variants);
-  json["predicted"] = {{"gmean_speedup", log_sum > 0 ? Json(log_sum) : Json(nullptr)},
-                       {"legal_ceiling", report.plan.gmean_ceiling > 0 ? Json(report.plan.gmean_ceiling) : Json(nullptr)}};
+  json["predicted"] = {
+      {"gmean_speedup", log_sum > 0 ? Json(log_sum) : Json(nullptr)},
+      {"legal_ceiling", report.plan.gmean_ceiling > 0 ? Json(report.plan.gmean_ceiling) : Json(nullptr)}};
   Json states = Json::array();
   for (size_t i = 0; i < report.states.size(); ++i) {
     const SolvedState& state = report.states[i];
     Json failures = Json::array();
-    for (const PassFailure& failure : state.preflight.failures) failures.push_back({{"pass", failure.pass}, {"why", to_json(failure.why)}});
+    for (const PassFailure& failure : state.preflight.failures)
+      failures.push_back({{"pass", failure.pass}, {"why", to_json(failure.why)}});
     states.push_back({{"kind", state.kind},
                       {"hash", state.hash},
                       {"passes", state.passes},
@@ -130,13 +138,17 @@ Json to_json(const SolveReport& report) {
 
 std::string to_text(const SolveReport& report) {
   std::string text = fmt::format("{}: {}\n\n", report.sample,
-                                 report.green() ? "green" : report.chosen ? "red: not every variant is green" : "red: no pass_dir was written");
+                                 report.green()  ? "green"
+                                 : report.chosen ? "red: not every variant is green"
+                                                 : "red: no pass_dir was written");
   if (report.chosen) {
     const SolvedState& state = report.states[*report.chosen];
-    text += "variant               matched  poison   numerics   eager us  predicted us  speedup  legal ceiling\n";
+    text +=
+        "variant               matched  poison   numerics   eager us  predicted us  speedup  legal ceiling\n";
     for (const VariantProof& variant : state.preflight.variants) {
       const VariantPrediction* v = prediction_of(report.plan, variant.name);
-      text += fmt::format("{:<22}{:<9}{:<9}{:<11}", variant.name, variant.matched ? fmt::format("yes ({})", variant.matches) : "NO",
+      text += fmt::format("{:<22}{:<9}{:<9}{:<11}", variant.name,
+                          variant.matched ? fmt::format("yes ({})", variant.matches) : "NO",
                           sign(variant.find("poison")), sign(variant.find("numerics")));
       if (v != nullptr) {
         text += fmt::format("{:>8.1f}  {:>12.1f}  {:>7.2f}  {:>13.2f}", v->eager_us, predicted_us(state, *v),
@@ -144,13 +156,15 @@ std::string to_text(const SolveReport& report) {
       }
       text += "\n";
     }
-    text += fmt::format("\nState in force: {} ({}), passes {}\n", state.kind, state.hash, fmt::join(state.passes, ", "));
+    text += fmt::format("\nState in force: {} ({}), passes {}\n", state.kind, state.hash,
+                        fmt::join(state.passes, ", "));
     text += fmt::format("Files: {}\n", fmt::join(report.files, ", "));
     text += "What was proven:\n";
     for (const std::string& line : proof_summary(state.preflight)) text += line + "\n";
     for (const VariantProof& variant : state.preflight.variants) {
       for (const Proof& proof : variant.proofs) {
-        if (proof.state == Proof::State::kFailed) text += fmt::format("  {} {}: {}\n", variant.name, proof.subject, proof.note);
+        if (proof.state == Proof::State::kFailed)
+          text += fmt::format("  {} {}: {}\n", variant.name, proof.subject, proof.note);
       }
     }
   }
@@ -162,8 +176,9 @@ std::string to_text(const SolveReport& report) {
     }
   }
   text += fmt::format("\n{}\n", report.plan.strategy);
-  text += fmt::format("\nScore: none (no evaluation). Predicted speedup {:.2f}, legal ceiling {:.2f}. Evaluations used: 0.\n",
-                      report.chosen ? report.states[*report.chosen].predicted_speedup : 0.0, report.plan.gmean_ceiling);
+  text += fmt::format(
+      "\nScore: none (no evaluation). Predicted speedup {:.2f}, legal ceiling {:.2f}. Evaluations used: 0.\n",
+      report.chosen ? report.states[*report.chosen].predicted_speedup : 0.0, report.plan.gmean_ceiling);
   text += fmt::format("Stopped: {}. Analysis took {:.0f} ms.\n", meaning(report.stop), report.analysis_ms);
   return text;
 }

@@ -31,9 +31,11 @@ bool same_structure(const std::vector<Graph>& a, const std::vector<Graph>& b) {
     for (size_t n = 0; n < a[g].size(); ++n) {
       const Node& x = *a[g].nodes()[n];
       const Node& y = *b[g].nodes()[n];
-      if (x.op != y.op || x.target != y.target || !(x.args == y.args) || x.kwargs.size() != y.kwargs.size()) return false;
+      if (x.op != y.op || x.target != y.target || !(x.args == y.args) || x.kwargs.size() != y.kwargs.size())
+        return false;
       if (x.meta.kind != y.meta.kind) return false;
-      if (x.meta.is_tensor() && (x.meta.tensor.dim() != y.meta.tensor.dim() || x.meta.tensor.dtype != y.meta.tensor.dtype)) {
+      if (x.meta.is_tensor() &&
+          (x.meta.tensor.dim() != y.meta.tensor.dim() || x.meta.tensor.dtype != y.meta.tensor.dtype)) {
         return false;
       }
     }

@@ -14,8 +14,8 @@ namespace passnet {
 /// as a rule) is reduced. Everything else stays.
 struct Shrunk {
   CapturedVariant variant;
-  Json meta;                ///< per input {"shape": [...]}: the worker's overrides
-  int64_t from = 0, to = 0; ///< the extent and what it became
+  Json meta;                 ///< per input {"shape": [...]}: the worker's overrides
+  int64_t from = 0, to = 0;  ///< the extent and what it became
 };
 
 /// Elements of all inputs.

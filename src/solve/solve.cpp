@@ -42,7 +42,8 @@ bool VariantProof::green() const {
     const Proof* proof = find(subject);
     if (proof == nullptr || proof->state != Proof::State::kProven) return false;
   }
-  return std::none_of(proofs.begin(), proofs.end(), [](const Proof& p) { return p.state == Proof::State::kFailed; });
+  return std::none_of(proofs.begin(), proofs.end(),
+                      [](const Proof& p) { return p.state == Proof::State::kFailed; });
 }
 
 bool PreflightReport::green() const {
@@ -55,8 +56,8 @@ bool SolveReport::green() const { return chosen.has_value() && states[*chosen].p
 namespace {
 
 size_t green_variants(const PreflightReport& report) {
-  return static_cast<size_t>(
-      std::count_if(report.variants.begin(), report.variants.end(), [](const VariantProof& v) { return v.green(); }));
+  return static_cast<size_t>(std::count_if(report.variants.begin(), report.variants.end(),
+                                           [](const VariantProof& v) { return v.green(); }));
 }
 
 class Solver {
@@ -71,7 +72,7 @@ class Solver {
     report_.sample = sample_.name;
     report_.findings = sample_.findings;
     PN_TRY(StateStore store, StateStore::open(context_.files, context_.clock,
-                                             options_.out.empty() ? sample_.root : options_.out));
+                                              options_.out.empty() ? sample_.root : options_.out));
     context_.progress(fmt::format("planning {} variants", sample_.variants.size()));
     PlanOptions plan_options = options_.plan;
     report_.plan = plan(plan_options);
@@ -79,13 +80,15 @@ class Solver {
         std::chrono::duration<double, std::milli>(context_.clock.monotonic() - start).count();
     if (report_.plan.floor.passes.empty()) {
       report_.stop = StopReason::kNoRegion;
-      report_.findings.insert(report_.findings.end(), report_.plan.findings.begin(), report_.plan.findings.end());
+      report_.findings.insert(report_.findings.end(), report_.plan.findings.begin(),
+                              report_.plan.findings.end());
       return finish(store);
     }
     // Floor before any upside: from here on the sample is never without a matching state.
     PN_CHECK_OK(floor(store, plan_options));
     PN_CHECK_OK(upside(store, plan_options));
-    report_.findings.insert(report_.findings.end(), report_.plan.findings.begin(), report_.plan.findings.end());
+    report_.findings.insert(report_.findings.end(), report_.plan.findings.begin(),
+                            report_.plan.findings.end());
     if (!report_.green()) {
       report_.stop = report_.chosen ? StopReason::kNoRegion : StopReason::kNothingGreen;
     }
@@ -134,7 +137,10 @@ class Solver {
     for (const VariantProof& variant : state.preflight.variants) {
       Json proofs = Json::array();
       for (const Proof& proof : variant.proofs) proofs.push_back(to_json(proof));
-      variants.push_back({{"name", variant.name}, {"matched", variant.matched}, {"green", variant.green()}, {"proofs", proofs}});
+      variants.push_back({{"name", variant.name},
+                          {"matched", variant.matched},
+                          {"green", variant.green()},
+                          {"proofs", proofs}});
     }
     return {{"schema", "passnet.check_record/1"},
             {"kind", state.kind},

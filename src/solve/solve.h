@@ -18,10 +18,10 @@
 namespace passnet {
 
 struct SolveOptions {
-  std::string sample;           ///< the sample directory
-  std::string out;              ///< where pass_dir and .passnet are written; empty: the sample itself
+  std::string sample;  ///< the sample directory
+  std::string out;     ///< where pass_dir and .passnet are written; empty: the sample itself
   std::string device = "cuda";
-  size_t max_replans = 6;       ///< upside states tried after a pass failed its pre-flight
+  size_t max_replans = 6;  ///< upside states tried after a pass failed its pre-flight
   int jobs = 1;
   PlanOptions plan;
 };
@@ -36,23 +36,23 @@ std::string_view to_string(StopReason reason);
 
 /// One state that was written and judged.
 struct SolvedState {
-  std::string kind;   ///< "floor", "upside", "upside without FuseX"
-  std::string hash;   ///< of the kept state
+  std::string kind;  ///< "floor", "upside", "upside without FuseX"
+  std::string hash;  ///< of the kept state
   std::vector<std::string> passes;
   double predicted_speedup = 0;
   PreflightReport preflight;
 };
 
 struct SolveReport {
-  std::string sample;                    ///< name of the folder
-  std::vector<SolvedState> states;       ///< in the order they were tried
-  std::optional<size_t> chosen;          ///< index of the state now in pass_dir
-  PlanResult plan;                       ///< the plan that the chosen state came from
+  std::string sample;               ///< name of the folder
+  std::vector<SolvedState> states;  ///< in the order they were tried
+  std::optional<size_t> chosen;     ///< index of the state now in pass_dir
+  PlanResult plan;                  ///< the plan that the chosen state came from
   StopReason stop = StopReason::kPreflightOnly;
   std::vector<Diagnostic> findings;
-  std::vector<std::string> files;        ///< of pass_dir now
-  double analysis_ms = 0;                ///< reading, capture and planning, without the worker
-  bool green() const;                    ///< every variant matched and green
+  std::vector<std::string> files;  ///< of pass_dir now
+  double analysis_ms = 0;          ///< reading, capture and planning, without the worker
+  bool green() const;              ///< every variant matched and green
 };
 
 /// The document of `solve --json` without its envelope, and the text for people.
@@ -79,7 +79,8 @@ struct CapturedSample {
 };
 /// Captures every variant of a sample. The first variant that cannot be read or captured is the error; findings of
 /// the others are collected.
-Result<CapturedSample> capture_sample(FileSystem& files, const std::string& root, const std::string& device, int jobs);
+Result<CapturedSample> capture_sample(FileSystem& files, const std::string& root, const std::string& device,
+                                      int jobs);
 /// What makes a sample unusable for writing or judging passes, if anything does: a listed variant that is not there,
 /// inputs without shapes, a call whose arguments or shapes the operator refuses. The evaluation could not run such a
 /// variant either.

@@ -73,8 +73,8 @@ Result<Specialised> specialise(const std::vector<PassSpec>& passes, const Captur
         for (const NodeId id : replaced.covered) nodes.push_back(original[static_cast<size_t>(id)]);
         std::sort(nodes.begin(), nodes.end());
         const NodeId root = original[static_cast<size_t>(replaced.match.returned)];
-        entry.where = fmt::format("{} graph {} nodes {}..{}", variant.name, g, captured.node(nodes.front()).name,
-                                  captured.node(root).name);
+        entry.where = fmt::format("{} graph {} nodes {}..{}", variant.name, g,
+                                  captured.node(nodes.front()).name, captured.node(root).name);
         CallAt call{p, replaced.wrapper, nullptr};
         if (pass.kind == Region::Kind::kKernel) {
           PN_TRY(entry.program, lower_region(captured, nodes, root, inputs));
@@ -92,7 +92,8 @@ Result<Specialised> specialise(const std::vector<PassSpec>& passes, const Captur
     if (matches == 0) {
       return user_error("specialise.no_match", fmt::format("{} graph {}: no pass matches", variant.name, g));
     }
-    std::stable_sort(calls.begin(), calls.end(), [](const CallAt& a, const CallAt& b) { return a.node < b.node; });
+    std::stable_sort(calls.begin(), calls.end(),
+                     [](const CallAt& a, const CallAt& b) { return a.node < b.node; });
     for (CallAt& call : calls) out.programs[call.pass].push_back(std::move(call.program));
   }
   return out;

@@ -13,8 +13,9 @@ namespace passnet {
 /// wrapper calls in the order in which they run.
 struct Specialised {
   std::vector<std::vector<PassEntry>> entries;  ///< by pass; equal ones are not merged
-  std::vector<std::vector<Json>> programs;      ///< by pass, by call in execution order; null for zero-launch calls
-  std::vector<size_t> matches;                  ///< by graph
+  std::vector<std::vector<Json>>
+      programs;                 ///< by pass, by call in execution order; null for zero-launch calls
+  std::vector<size_t> matches;  ///< by graph
 };
 
 /// Applies the passes in order to the graphs of a variant that they were not written for (another size). Errors:

@@ -16,7 +16,9 @@ namespace {
 using namespace passnet;
 
 Json meta_json(const TensorMeta& t) {
-  return {{"shape", t.shape}, {"dtype", name_of(t.dtype)}, {"stride", t.stride ? *t.stride : contiguous_strides(t.shape)}};
+  return {{"shape", t.shape},
+          {"dtype", name_of(t.dtype)},
+          {"stride", t.stride ? *t.stride : contiguous_strides(t.shape)}};
 }
 
 }  // namespace
@@ -45,7 +47,8 @@ int main(int argc, char** argv) {
         return 2;
       }
       for (const auto& node : graph->nodes()) {
-        if (node->op == NodeOp::kCallFunction || node->op == NodeOp::kCallMethod) (void)infer(*graph, *node).ok();
+        if (node->op == NodeOp::kCallFunction || node->op == NodeOp::kCallMethod)
+          (void)infer(*graph, *node).ok();
       }
       variant.graphs.push_back(std::move(graph).value());
     }
@@ -62,7 +65,8 @@ int main(int argc, char** argv) {
   for (const RegionRow& r : plan.regions) {
     if (r.verdict.ok()) continue;
     for (const Refusal& why : r.verdict.refusals()) {
-      if (why.code.rfind("codegen", 0) == 0) refused.push_back(r.description + ": " + why.code + ": " + why.message);
+      if (why.code.rfind("codegen", 0) == 0)
+        refused.push_back(r.description + ": " + why.code + ": " + why.message);
     }
   }
   const Result<GeneratedPassDir> made = generate_pass_dir(state.passes);
@@ -72,7 +76,8 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path folder = argv[3];
   std::filesystem::create_directories(folder / "pass_dir");
-  for (const auto& [name, content] : made->files) std::ofstream(folder / "pass_dir" / name, std::ios::binary) << content;
+  for (const auto& [name, content] : made->files)
+    std::ofstream(folder / "pass_dir" / name, std::ios::binary) << content;
   Json cases = Json::array();
   for (const PassSpec& s : state.passes) {
     if (s.kind != Region::Kind::kKernel) continue;
@@ -83,16 +88,29 @@ int main(int argc, char** argv) {
       }
       for (const TensorMeta& t : e.program.output_metas) outputs.push_back(meta_json(t));
       const ScheduleEstimate estimate = estimate_schedule(e.program);
-      cases.push_back({{"route", s.route}, {"pass", s.name}, {"where", e.where}, {"inputs", inputs}, {"outputs", outputs}, {"tuple", s.tuple_output},
-                       {"schedule", estimate.schedule}, {"kernels", estimate.kernels}, {"program", e.program.to_json()}});
+      cases.push_back({{"route", s.route},
+                       {"pass", s.name},
+                       {"where", e.where},
+                       {"inputs", inputs},
+                       {"outputs", outputs},
+                       {"tuple", s.tuple_output},
+                       {"schedule", estimate.schedule},
+                       {"kernels", estimate.kernels},
+                       {"program", e.program.to_json()}});
     }
   }
   Json kernels = Json::array();
   for (const KernelEntry& k : made->kernels) {
     Json constants = Json::array();
     for (const auto& [n, v] : k.constants) constants.push_back({n, v});
-    kernels.push_back({{"kernel", k.kernel}, {"pointers", k.pointer_dtypes}, {"constants", constants}, {"num_warps", k.num_warps}, {"grid", k.grid}});
+    kernels.push_back({{"kernel", k.kernel},
+                       {"pointers", k.pointer_dtypes},
+                       {"constants", constants},
+                       {"num_warps", k.num_warps},
+                       {"grid", k.grid}});
   }
-  std::ofstream(folder / "cases.json") << dump_json(Json{{"cases", cases}, {"kernels", kernels}, {"refused", refused}, {"predicted", state.gmean_speedup}}, 1);
+  std::ofstream(folder / "cases.json") << dump_json(
+      Json{{"cases", cases}, {"kernels", kernels}, {"refused", refused}, {"predicted", state.gmean_speedup}},
+      1);
   return 0;
 }
