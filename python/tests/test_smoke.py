@@ -73,8 +73,9 @@ def test_a_good_pass_is_green_in_every_dtype(run):
   assert reply["ok"] and reply["loaded"] == ["ScaleRelu"]
   for variant in reply["variants"]:
     assert len(variant["graphs"]) == 1 and len(variant["graphs"][0]["passes"][0]["matches"]) == 1
-    assert [(c["family"], c["mode"]) for c in variant["calls"]] == [
-      (f, m) for f in ("sample", "live") for m in ("poisoned", "plain", "plain", "plain")
+    # Only live inputs differ from call to call, so only they are repeated.
+    assert [(c["family"], c["mode"]) for c in variant["calls"]] == [("sample", "poisoned"), ("sample", "plain")] + [
+      ("live", m) for m in ("poisoned", "plain", "plain", "plain")
     ]
     assert all(o["bit_equal"] for c in variant["calls"] for o in c["outputs"])
     assert variant["proven"]["poison"] == variant["proven"]["numerics"] == "interpreter on the CPU"
@@ -97,7 +98,7 @@ def test_wrong_numbers_are_found_with_the_element(run):
 def test_degenerate_inputs_do_not_hide_a_fault(run):
   """y is constant 1 in the sample: forgetting it is right there, and wrong on the live family."""
   reply = run(("v = (a * b)", "v = (a + 0 * b)"))
-  assert [c["ok"] for c in reply["variants"][0]["calls"]] == [True] * 3 + [False] * 3
+  assert [c["ok"] for c in reply["variants"][0]["calls"]] == [True] * 2 + [False] * 3
   assert reply["variants"][0]["degenerate_only"]
 
 

@@ -46,6 +46,17 @@ TEST(NumericsGate, ShortProductsOfOnePositionPass) {
       << "more elements than were measured";
 }
 
+TEST(NumericsGate, AProductWithoutAWeightIsJudgedToo) {
+  EXPECT_TRUE(
+      judge("%x : f16[2,8,4,4]@0 = placeholder\n%w : f16[8,8,1,1]@1 = placeholder\n%b : f16[2,8,4,4]@2 = "
+            "placeholder\n"
+            "%c : f16[2,8,4,4]@3 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\n"
+            "%m : f16[2,8,4,4]@4 = call_function torch.matmul(%c, %b)\noutput ((%m,))\n",
+            {"c", "m"})
+          .refused_for("product.rounding"))
+      << "the convolution is worked on by the product";
+}
+
 std::string linear(int64_t k) {
   const std::string n = std::to_string(k);
   return "%x : f32[4," + n + "]@0 = placeholder\n%w : f32[16," + n +
