@@ -75,6 +75,7 @@ class VariantRun:
     self.variant, self.passes, self.options = variant, passes, options
     self.programs, self.session = programs, session
     self.first_launch = len(session.launches) if session is not None else 0
+    self._answered = None  # ((family, seed), outputs, inputs afterwards) of the last eager run
     self._stable = {}  # family -> eager equals itself
     self.device = torch.device(options["device"])
     self.wrapper_calls = []
@@ -152,9 +153,13 @@ class VariantRun:
   def _call(self, family, mode, seed):
     out = {"family": family, "mode": mode, "seed": seed, "ok": False}
     base = self._inputs(family, seed)
-    eager_in, mine = [t.clone() for t in base], [t.clone() for t in base]
+    mine = [t.clone() for t in base]
     try:
-      expected = self._eager(eager_in)
+      # The poisoned and the first plain call see the same inputs: eager has answered already.
+      if self._answered is None or self._answered[0] != (family, seed):
+        eager_in = [t.clone() for t in base]
+        self._answered = ((family, seed), self._eager(eager_in), eager_in)
+      _, expected, eager_in = self._answered
       if family not in self._stable:
         again = self._eager([t.clone() for t in base])
         self._stable[family] = all(
