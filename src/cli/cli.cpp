@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <ostream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -79,6 +80,10 @@ std::optional<std::string> suggestion(const std::string& word) {
 }
 
 }  // namespace
+
+int SharedOptions::worker_count() const {
+  return jobs > 0 ? jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 std::span<const Command> commands() { return kCommands; }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <thread>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -77,10 +76,8 @@ CommandResult analyze(CommandContext& context, const AnalyzeArguments& arguments
   CommandResult result;
   CapturedSample sample;
   if (context.files.is_file(join_path(arguments.directory, "graph_list.txt"))) {
-    const int jobs = context.options.jobs > 0
-                         ? context.options.jobs
-                         : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    auto captured = capture_sample(context.files, arguments.directory, context.options.device, jobs);
+    auto captured = capture_sample(context.files, arguments.directory, context.options.device,
+                                   context.options.worker_count());
     if (!captured.ok()) return CommandResult::error(std::move(captured).error());
     sample = std::move(*captured);
   } else {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +8,7 @@
 #include "check/check.h"
 #include "cli/command.h"
 #include "sample/state_store.h"
+#include "solve/native_check.h"
 #include "solve/solve.h"
 #include "worker/worker.h"
 
@@ -121,24 +121,16 @@ Status add_smoke(CommandContext& context, const CheckArguments& arguments, const
 }
 
 CommandResult run_check(CommandContext& context, const CheckArguments& arguments) {
-  const int jobs = context.options.jobs > 0
-                       ? context.options.jobs
-                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  auto sample = capture_sample(context.files, arguments.sample, context.options.device, jobs);
+  auto sample =
+      capture_sample(context.files, arguments.sample, context.options.device, context.options.worker_count());
   if (!sample.ok()) return CommandResult::error(std::move(sample).error());
   if (auto reason = unusable(*sample)) return CommandResult::error(std::move(*reason));
   const std::string folder =
       arguments.pass_dir.empty() ? join_path(arguments.sample, "pass_dir") : arguments.pass_dir;
   auto files = read_folder(context.files, folder);
   if (!files.ok()) return CommandResult::error(std::move(files).error());
-  std::vector<check::Variant> variants;
-  for (const CapturedVariant& variant : sample->variants) {
-    if (arguments.max_variants > 0 && variants.size() >= static_cast<size_t>(arguments.max_variants)) break;
-    check::Variant copy;
-    copy.name = variant.name;
-    for (const Graph& graph : variant.graphs) copy.graphs.push_back(graph.clone());
-    variants.push_back(std::move(copy));
-  }
+  const std::vector<check::Variant> variants =
+      as_check_variants(sample->variants, static_cast<size_t>(arguments.max_variants));
   check::CheckOptions options;
   options.rules = arguments.rules == "strict" ? check::SourceRules::kStrict : check::SourceRules::kPublic;
   options.file_prefix = folder + "/";

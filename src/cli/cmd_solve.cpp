@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <thread>
-
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -42,9 +39,7 @@ CommandResult solve(CommandContext& context, SolveArguments& arguments) {
   auto profile = chosen_profile(context);
   if (!profile.ok()) return CommandResult::error(std::move(profile).error());
   arguments.options.device = context.options.device;
-  arguments.options.jobs = context.options.jobs > 0
-                               ? context.options.jobs
-                               : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  arguments.options.jobs = context.options.worker_count();
   ProcessWorker worker;
   arguments.preflight.progress = context.progress;
   arguments.preflight.run = !arguments.no_preflight_run;

@@ -33,6 +33,9 @@ struct SharedOptions {
   int jobs = 0;                  ///< 0: as many as the machine has cores
   std::string profile = "h200";  ///< name of a shipped machine profile, or a file
   std::string log = "warning";
+
+  /// `jobs`, or the number of cores.
+  int worker_count() const;
 };
 
 /// What a command works with; tests hand in memory and a standing clock.

@@ -21,22 +21,6 @@ struct Progress {
   std::vector<std::optional<CallCost>> wrapper;  // by node of *graph: set for the calls of our passes
 };
 
-Binding binding_of(const Graph& graph, const Value& bound) {
-  Binding binding;
-  if (!bound.is_node()) {
-    binding.is_tensor = false;
-    binding.literal = bound;
-    return binding;
-  }
-  const Meta& meta = graph.node(bound.as_node()).meta;
-  binding.is_tensor = meta.is_tensor();
-  if (meta.is_tensor()) {
-    binding.tensor = meta.tensor;
-    binding.stride_known = meta.tensor.stride.has_value();
-  }
-  return binding;
-}
-
 // Equal for what a compiled entry depends on: not the storage, which only names memory within one graph.
 bool same_binding(const Binding& a, const Binding& b) {
   if (a.is_tensor != b.is_tensor) return false;
@@ -64,6 +48,22 @@ std::string camel(std::string_view snake) {
 }
 
 }  // namespace
+
+Binding binding_of(const Graph& graph, const Value& bound) {
+  Binding binding;
+  if (!bound.is_node()) {
+    binding.is_tensor = false;
+    binding.literal = bound;
+    return binding;
+  }
+  const Meta& meta = graph.node(bound.as_node()).meta;
+  binding.is_tensor = meta.is_tensor();
+  if (meta.is_tensor()) {
+    binding.tensor = meta.tensor;
+    binding.stride_known = meta.tensor.stride.has_value();
+  }
+  return binding;
+}
 
 PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate,
                      const std::set<LiteralPath>& holes) {

@@ -47,6 +47,10 @@ struct Realised {
 Realised realise(const std::vector<Instance>& instances, const std::vector<std::string>& variant_names,
                  const std::vector<const PassDraft*>& drafts, Assessor& assessor);
 
+/// What a placeholder that matched `bound` receives: a tensor with its metadata, a literal, or a tuple of tensors,
+/// which is neither.
+Binding binding_of(const Graph& graph, const Value& bound);
+
 /// File stem and route of a pass ("FuseAddLayerNorm", "add_layer_norm"); `taken` holds the routes given so
 /// far.
 std::pair<std::string, std::string> name_pass(const PassDraft& draft, std::vector<std::string>& taken);

@@ -2,21 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "check/check.h"
-
 namespace passnet {
 namespace {
-
-std::vector<check::Variant> as_check_variants(const std::vector<CapturedVariant>& variants) {
-  std::vector<check::Variant> out;
-  for (const CapturedVariant& variant : variants) {
-    check::Variant copy;
-    copy.name = variant.name;
-    for (const Graph& graph : variant.graphs) copy.graphs.push_back(graph.clone());
-    out.push_back(std::move(copy));
-  }
-  return out;
-}
 
 // Errors of one rule set; the text of the first, or nothing.
 std::string first_error(const check::CheckReport& report) {
@@ -27,6 +14,18 @@ std::string first_error(const check::CheckReport& report) {
 }
 
 }  // namespace
+
+std::vector<check::Variant> as_check_variants(const std::vector<CapturedVariant>& variants, size_t most) {
+  std::vector<check::Variant> out;
+  for (const CapturedVariant& variant : variants) {
+    if (most > 0 && out.size() >= most) break;
+    check::Variant copy;
+    copy.name = variant.name;
+    for (const Graph& graph : variant.graphs) copy.graphs.push_back(graph.clone());
+    out.push_back(std::move(copy));
+  }
+  return out;
+}
 
 NativeCheck check_state(const GeneratedPassDir& generated, const std::vector<CapturedVariant>& variants) {
   NativeCheck out;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "check/check.h"
 #include "codegen/pass_dir.h"
 #include "solve/preflight.h"
 
@@ -12,6 +13,9 @@ struct NativeCheck {
   std::vector<PassFailure> failures;
   std::vector<Diagnostic> findings;
 };
+
+/// The captured variants as the check takes them, at most `most` of them (0: all).
+std::vector<check::Variant> as_check_variants(const std::vector<CapturedVariant>& variants, size_t most = 0);
 
 /// What the native check says of a written state: the files are read back as the harness would read them, judged by
 /// the loading rules and both source-rule sets, and matched on every graph of every variant.

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "match/rewrite.h"
 #include "ops/core.h"
+#include "plan/pass_specs.h"
 
 namespace passnet {
 namespace {
@@ -16,22 +17,6 @@ struct CallAt {
   NodeId node = kNoNode;  // the wrapper's, in the graph as rewritten so far
   Json program;
 };
-
-Binding bind(const Graph& graph, const Value& value) {
-  Binding binding;
-  binding.is_tensor = value.is_node();
-  if (!value.is_node()) {
-    binding.literal = value;
-    return binding;
-  }
-  const Meta& meta = graph.node(value.as_node()).meta;
-  binding.is_tensor = meta.is_tensor();  // a tuple of tensors is neither a tensor nor a literal
-  if (meta.is_tensor()) {
-    binding.tensor = meta.tensor;
-    binding.stride_known = meta.tensor.stride.has_value();
-  }
-  return binding;
-}
 
 }  // namespace
 
@@ -67,7 +52,7 @@ Result<Specialised> specialise(const std::vector<PassSpec>& passes, const Captur
         PassEntry entry;
         std::vector<NodeId> inputs, nodes;
         for (const Value& bound : replaced.match.placeholder_bindings) {
-          entry.bindings.push_back(bind(*graph, bound));
+          entry.bindings.push_back(binding_of(*graph, bound));
           if (bound.is_node()) inputs.push_back(original[static_cast<size_t>(bound.as_node())]);
         }
         for (const NodeId id : replaced.covered) nodes.push_back(original[static_cast<size_t>(id)]);
