@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -40,10 +44,17 @@ CommandResult solve(CommandContext& context, SolveArguments& arguments) {
   if (!profile.ok()) return CommandResult::error(std::move(profile).error());
   arguments.options.device = context.options.device;
   arguments.options.jobs = context.options.worker_count();
-  ProcessWorker worker;
+  // A worker holds torch and a variant's tensors, some hundred megabytes: more than four gain little.
+  std::vector<std::unique_ptr<ProcessWorker>> processes;
+  std::vector<Worker*> workers;
+  const int count = std::clamp(arguments.options.jobs, 1, 4);
+  for (int i = 0; i < count; ++i) {
+    processes.push_back(std::make_unique<ProcessWorker>(shared_machine(count)));
+    workers.push_back(processes.back().get());
+  }
   arguments.preflight.progress = context.progress;
   arguments.preflight.run = !arguments.no_preflight_run;
-  WorkerPreflight preflight(context.files, worker, arguments.preflight);
+  WorkerPreflight preflight(context.files, std::move(workers), arguments.preflight);
   SolveContext solve_context{context.files, context.clock, preflight, *profile, context.progress};
   auto report = solve_sample(solve_context, arguments.options);
   if (!report.ok()) return CommandResult::error(std::move(report).error());
@@ -77,6 +88,8 @@ std::function<CommandResult(CommandContext&)> declare_solve(CLI::App& app) {
       "Put a kept state back: its hash or the beginning of it, or `found` for what was there first");
   app.add_flag("--no-preflight-run", arguments->no_preflight_run,
                "Skip the interpreter: structure and source rules only, no PyTorch needed");
+  app.add_flag("--all-variants", arguments->preflight.all_variants,
+               "Run every variant in the interpreter, not only the smallest of each dtype (minutes)");
   return [arguments](CommandContext& context) {
     return arguments->restore.empty() ? solve(context, *arguments) : restore(context, *arguments);
   };

@@ -1,9 +1,11 @@
 #include "solve/preflight_worker.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -107,6 +109,12 @@ std::string failure_text(const Json& result) {
   return "the run failed";
 }
 
+// What smoke said of the one variant that it was given; an empty object where the reply has none.
+Json first_variant(const Json& reply) {
+  if (!reply.contains("variants") || reply["variants"].empty()) return Json::object();
+  return reply["variants"][0];
+}
+
 // Which passes are to blame: those the worker names, else every pass that launches kernels.
 std::vector<std::string> blamed(const Json& result, const std::vector<PassSpec>& passes) {
   std::set<std::string> names;
@@ -144,6 +152,13 @@ struct WorkerPreflight::Trial {
   Json meta = Json::object();
   Json programs = Json::object();
   std::string note;
+};
+
+struct WorkerPreflight::Compilation {
+  std::vector<WorkerRequest> requests;
+  std::vector<std::vector<std::string>> keys;  // by request, by kernel in it
+  Json known = Json::array();                  // what was compiled for an earlier state
+  size_t kernels = 0;
 };
 
 Result<PreflightReport> WorkerPreflight::run(const StateUnderTest& state) {
@@ -221,17 +236,10 @@ Status WorkerPreflight::run_trials(const StateUnderTest& state, PreflightReport&
   if (scratch.path().empty())
     return user_error("file.io", "no temporary folder could be made")
         .with_hint("set TMPDIR to a folder that can be written");
-  // One variant per dtype: the one with the least data.
-  std::map<DType, std::pair<int64_t, size_t>> least;
-  for (size_t v = 0; v < state.variants->size(); ++v) {
-    auto files = read_variant(files_, state.variant_dirs[v]);
-    if (!files.ok()) continue;
-    const int64_t elements = input_elements(files->tensors);
-    const auto [it, fresh] = least.try_emplace((*state.variants)[v].dtype, elements, v);
-    if (!fresh && elements < it->second.first) it->second = {elements, v};
-  }
-  for (const auto& [dtype, chosen] : least) {
-    const size_t v = chosen.second;
+  const std::vector<size_t> chosen = variants_to_run(state);
+  std::vector<Trial> trials;
+  std::vector<std::string> names;
+  for (const size_t v : chosen) {
     auto trial = prepare(state, v, scratch.path());
     if (!trial.ok()) {
       if (trial.error().kind == DiagnosticKind::kInternal) return std::move(trial).error();
@@ -241,29 +249,71 @@ Status WorkerPreflight::run_trials(const StateUnderTest& state, PreflightReport&
       report.findings.push_back(note("preflight.not_run", trial.error().message));
       continue;
     }
-    if (options_.progress)
-      options_.progress(fmt::format("  running {} in the interpreter", (*state.variants)[v].name));
-    PN_CHECK_OK(run_trial(state, *trial, report));
+    names.push_back((*state.variants)[v].name);
+    trials.push_back(std::move(*trial));
+  }
+  // The trials first: a state that fails one needs no machine code.
+  std::vector<WorkerRequest> requests;
+  for (const Trial& trial : trials) requests.push_back(smoke_request(state, trial, options_));
+  Compilation compilation;
+  if (options_.compile) {
+    const std::string pass_dir = join_path(scratch.path(), "written");
+    PN_CHECK_OK(write_pass_dir(files_, pass_dir, state.generated->files));
+    compilation = plan_compilation(state, pass_dir);
+    requests.insert(requests.end(), compilation.requests.begin(), compilation.requests.end());
+  }
+  if (options_.progress) {
+    std::string text = fmt::format("  running {} in the interpreter", fmt::join(names, ", "));
+    if (compilation.kernels > 0)
+      text += fmt::format(", compiling {} kernels for sm_80, sm_86, sm_90", compilation.kernels);
+    options_.progress(text);
+  }
+  auto replies = pool_.call(requests, [&](size_t request, const Result<Json>& reply) {
+    return request < trials.size() && !(reply.ok() && first_variant(*reply).value("ok", false));
+  });
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (replies[i]) PN_CHECK_OK(take_smoke(state, trials[i], std::move(*replies[i]), report));
   }
   // What ran for one size says something of the others of its dtype, and the report says what.
-  for (size_t v = 0; v < report.variants.size(); ++v) {
-    const auto it = least.find((*state.variants)[v].dtype);
-    if (it == least.end() || it->second.second == v) continue;
-    const VariantProof& ran = report.variants[it->second.second];
-    const Proof* numerics = ran.find("numerics");
+  for (const size_t ran : chosen) {
+    const Proof* numerics = report.variants[ran].find("numerics");
     if (numerics == nullptr || numerics->state != Proof::State::kProven) continue;
-    for (const char* subject : {"poison", "numerics"}) {
-      put(report.variants[v], subject, Proof::State::kNotProven, "",
-          fmt::format("not run; {} of the same dtype was", ran.name));
+    for (size_t v = 0; v < report.variants.size(); ++v) {
+      if ((*state.variants)[v].dtype != (*state.variants)[ran].dtype || std::ranges::count(chosen, v) > 0)
+        continue;
+      for (const char* subject : {"poison", "numerics"}) {
+        put(report.variants[v], subject, Proof::State::kNotProven, "",
+            fmt::format("not run; {} of the same dtype was", report.variants[ran].name));
+      }
     }
   }
   if (!options_.compile || !report.failures.empty()) return ok_status();
-  const std::string pass_dir = join_path(scratch.path(), "written");
-  PN_CHECK_OK(write_pass_dir(files_, pass_dir, state.generated->files));
-  return compile_kernels(state, pass_dir, report);
+  replies.erase(replies.begin(), replies.begin() + static_cast<std::ptrdiff_t>(trials.size()));
+  take_compilation(state, std::move(compilation), std::move(replies), report);
+  return ok_status();
 }
 
-Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& trial, PreflightReport& report) {
+std::vector<size_t> WorkerPreflight::variants_to_run(const StateUnderTest& state) const {
+  std::vector<size_t> chosen;
+  if (options_.all_variants) {
+    for (size_t v = 0; v < state.variants->size(); ++v) chosen.push_back(v);
+    return chosen;
+  }
+  // One variant per dtype: the one with the least data.
+  std::map<DType, std::pair<int64_t, size_t>> least;
+  for (size_t v = 0; v < state.variants->size(); ++v) {
+    auto files = read_variant(files_, state.variant_dirs[v]);
+    if (!files.ok()) continue;
+    const int64_t elements = input_elements(files->tensors);
+    const auto [it, fresh] = least.try_emplace((*state.variants)[v].dtype, elements, v);
+    if (!fresh && elements < it->second.first) it->second = {elements, v};
+  }
+  for (const auto& [dtype, smallest] : least) chosen.push_back(smallest.second);
+  return chosen;
+}
+
+WorkerRequest WorkerPreflight::smoke_request(const StateUnderTest& state, const Trial& trial,
+                                             const PreflightOptions& options) {
   const std::string& label = (*state.variants)[trial.variant].name;
   WorkerRequest request;
   request.cmd = "smoke";
@@ -272,15 +322,19 @@ Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& tria
       {"sample", std::filesystem::absolute(state.sample_root).string()},
       {"labels", Json::array({label})},
       {"pass_dir", trial.pass_dir},
-      {"options", {{"device", options_.device}, {"repeats", 1}, {"max_elements", options_.most_elements}}}};
+      {"options", {{"device", options.device}, {"repeats", 1}, {"max_elements", options.most_elements}}}};
   if (!trial.meta.empty()) request.arguments["meta"][label] = trial.meta;
   request.arguments["programs"][label] = trial.programs;
-  auto reply = worker_.call(request);
+  return request;
+}
+
+Status WorkerPreflight::take_smoke(const StateUnderTest& state, const Trial& trial, Result<Json> reply,
+                                   PreflightReport& report) {
   VariantProof& variant = report.variants[trial.variant];
   if (!reply.ok()) {
     const auto failure = worker_failure(reply.error());
     // Without Python nothing can be run; a worker that died over this state has judged it.
-    if (failure == WorkerFailure::kStart || failure == WorkerFailure::kProtocol)
+    if (!failure || failure == WorkerFailure::kStart || failure == WorkerFailure::kProtocol)
       return std::move(reply).error();
     put(variant, "numerics", Proof::State::kFailed, "", reply.error().message);
     for (const PassSpec& pass : *state.passes) {
@@ -289,11 +343,9 @@ Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& tria
     }
     return ok_status();
   }
-  const Json empty = Json::array();
-  const Json& variants = reply->contains("variants") ? (*reply)["variants"] : empty;
-  if (variants.empty())
+  const Json result = first_variant(*reply);
+  if (result.empty())
     return internal_error("preflight.reply", "the worker's reply to smoke names no variant");
-  const Json& result = variants[0];
   report.details["smoke"].push_back(result);
   if (result.value("ok", false)) {
     put(variant, "poison", Proof::State::kProven, std::string(kInterpreter),
@@ -312,11 +364,24 @@ Status WorkerPreflight::run_trial(const StateUnderTest& state, const Trial& tria
   return ok_status();
 }
 
-Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::string& pass_dir,
-                                        PreflightReport& report) {
+WorkerPreflight::Compilation WorkerPreflight::plan_compilation(const StateUnderTest& state,
+                                                               const std::string& pass_dir) const {
+  // Small enough that two workers end at about the same time, large enough that the pass_dir is read rarely.
+  constexpr size_t kKernelsPerRequest = 4;
+  Compilation out;
   Json kernels = Json::array();
-  std::vector<std::string> keys;  // by element of `kernels`
-  Json results = Json::array();
+  std::vector<std::string> keys;
+  const auto flush = [&] {
+    if (kernels.empty()) return;
+    WorkerRequest request;
+    request.cmd = "compile";
+    request.deadline = std::chrono::seconds(240);
+    request.arguments = {{"pass_dir", pass_dir},
+                         {"kernels", std::exchange(kernels, Json::array())},
+                         {"targets", {80, 86, 90}}};
+    out.requests.push_back(std::move(request));
+    out.keys.push_back(std::exchange(keys, {}));
+  };
   const std::map<std::string, std::string> texts = kernel_texts(state.generated->files);
   std::map<std::string, size_t> seen;
   for (const KernelEntry& entry : state.generated->kernels) {
@@ -330,7 +395,7 @@ Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::
     if (const auto known = compiled_.find(key); known != compiled_.end()) {
       Json again = known->second;
       again["pass"] = entry.pass;
-      results.push_back(std::move(again));
+      out.known.push_back(std::move(again));
       continue;
     }
     keys.push_back(std::move(key));
@@ -342,8 +407,29 @@ Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::
                        {"constants", std::move(constants)},
                        {"num_warps", entry.num_warps},
                        {"num_stages", entry.num_stages}});
+    ++out.kernels;
+    if (kernels.size() == kKernelsPerRequest) flush();
   }
-  if (!kernels.empty()) PN_CHECK_OK(compile_fresh(std::move(kernels), keys, pass_dir, results, report));
+  flush();
+  return out;
+}
+
+void WorkerPreflight::take_compilation(const StateUnderTest& state, Compilation compilation,
+                                       std::vector<std::optional<Result<Json>>> replies,
+                                       PreflightReport& report) {
+  Json results = std::move(compilation.known);
+  for (size_t r = 0; r < replies.size(); ++r) {
+    if (!replies[r]) continue;
+    if (!replies[r]->ok()) {
+      report.findings.push_back(std::move(*replies[r]).error());
+      continue;
+    }
+    const Json& answered = (**replies[r])["kernels"];
+    for (size_t i = 0; i < answered.size() && i < compilation.keys[r].size(); ++i) {
+      compiled_[compilation.keys[r][i]] = answered[i];
+      results.push_back(answered[i]);
+    }
+  }
   report.details["compile"] = results;
   for (const Json& kernel : results) {
     for (const auto& [target, found] : kernel["targets"].items()) {
@@ -361,28 +447,6 @@ Status WorkerPreflight::compile_kernels(const StateUnderTest& state, const std::
       }
     }
   }
-  return ok_status();
-}
-
-Status WorkerPreflight::compile_fresh(Json kernels, const std::vector<std::string>& keys,
-                                      const std::string& pass_dir, Json& results, PreflightReport& report) {
-  if (options_.progress)
-    options_.progress(fmt::format("  compiling {} kernels for sm_80, sm_86, sm_90", kernels.size()));
-  WorkerRequest request;
-  request.cmd = "compile";
-  request.deadline = std::chrono::seconds(240);
-  request.arguments = {{"pass_dir", pass_dir}, {"kernels", std::move(kernels)}, {"targets", {80, 86, 90}}};
-  auto reply = worker_.call(request);
-  if (!reply.ok()) {
-    report.findings.push_back(std::move(reply).error());
-    return ok_status();
-  }
-  const Json& answered = (*reply)["kernels"];
-  for (size_t i = 0; i < answered.size() && i < keys.size(); ++i) {
-    compiled_[keys[i]] = answered[i];
-    results.push_back(answered[i]);
-  }
-  return ok_status();
 }
 
 }  // namespace passnet

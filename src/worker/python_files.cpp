@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -108,6 +109,9 @@ Result<std::string> unpack_worker_files(FileSystem& files, std::string cache_roo
   Sha256 hash;
   for (const auto& file : embedded::python_files()) hash.field(file.path).field(file.content);
   const std::string root = join_path(cache_root, "python-" + hash.hex().substr(0, 16));
+  // Workers of one process start in threads of their own; the name of the staging folder is the process's.
+  static std::mutex unpacking;
+  const std::lock_guard lock(unpacking);
   if (holds_all(files, root)) return root;
 
   // Beside and renamed, so that a process that starts meanwhile sees all files or none.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -68,6 +70,20 @@ std::optional<WorkerFailure> worker_failure(const Diagnostic& diagnostic) {
     if (it->second == to_string(failure)) return failure;
   }
   return std::nullopt;
+}
+
+WorkerOptions shared_machine(int workers) {
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned share = std::max(1u, cores / static_cast<unsigned>(std::max(1, workers)));
+  WorkerOptions options;
+  const auto set = [&](const char* name, std::string value) {
+    if (std::getenv(name) == nullptr) options.env[name] = std::move(value);
+  };
+  set("OMP_NUM_THREADS", std::to_string(share));
+  set("MALLOC_MMAP_THRESHOLD_", "33554432");  // glibc takes no larger one
+  set("MALLOC_TRIM_THRESHOLD_", "1073741824");
+  set("MALLOC_TOP_PAD_", "67108864");
+  return options;
 }
 
 ProcessWorker::ProcessWorker(WorkerOptions options) : options_(std::move(options)) {}

@@ -68,6 +68,11 @@ struct WorkerOptions {
       argv;  ///< instead of `python -m passnet.worker`, for tests; {fd_in}, {fd_out} as there
 };
 
+/// The environment of one of `workers` workers of this machine: torch's threads are their share of the cores (more of
+/// them wait actively and slow the others), and freed memory is kept for the next array instead of given back, which
+/// costs interpreted kernels a tenth of their time. What the user has set stays.
+WorkerOptions shared_machine(int workers);
+
 /// The worker process. Started by the first call, and anew by the next call after it failed; one request at a
 /// time.
 class ProcessWorker final : public Worker {
