@@ -14,46 +14,165 @@ import sys
 
 import torch
 from torch._subclasses import FakeTensorMode
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor
+from torch.utils._mode_utils import no_dispatch
 
 from . import encode, replay, samples
 from .errors import WorkerError, describe
 
 
 class _Recorder:
-  """A torch.compile backend that records each graph and runs it unchanged."""
+  """A torch.compile backend that records each graph and runs it unchanged.
 
-  def __init__(self):
-    self.graphs = []
+  origins[g][i] says what the i-th placeholder of graph g was when the graph ran: a parameter's number, (earlier
+  graph, name of its node), or None for what the code between two graphs computed.
+  """
+
+  def __init__(self, facts=False):
+    self.graphs, self.origins = [], []
+    self.facts = [] if facts else None  # of each graph what annotate() gives, taken while it runs
+    self._known = {}  # id of a tensor: (what it is, the tensor, which must live as long as its id is used)
+
+  def name_inputs(self, inputs):
+    for i, tensor in enumerate(inputs):
+      self._known.setdefault(id(tensor), (i, tensor))
 
   def __call__(self, gm, example_inputs):
+    g = len(self.graphs)
     self.graphs.append(gm)
-    return gm.forward
+    self.origins.append(None)
+    result = next(n for n in gm.graph.nodes if n.op == "output").args[0]
+
+    def run(*args):
+      if self.origins[g] is None:
+        self.origins[g] = [self._known.get(id(a), (None,))[0] for a in args]
+      if self.facts is not None and len(self.facts) == g:
+        values, writes, storages = annotate_run(gm, args)
+        self.facts.append((values, writes, storages))
+        out = torch.fx.node.map_arg(result, lambda n: values[n])
+      else:
+        out = gm.forward(*args)
+      for node, value in zip(result, out):
+        if isinstance(node, torch.fx.Node) and node.op != "placeholder":
+          self._known.setdefault(id(value), ((g, node.name), value))
+      return out
+
+    return run
+
+
+_KNOWN_ELEMENTS = 1 << 16
+
+
+class _FakeMode(FakeTensorMode):
+  """Fake tensors, of which small ones keep the values that the description fixes, and what is computed of them: code
+  between two graphs asks for values (`.item()`, a subscript by a mask). While dynamo traces, the values stay hidden,
+  as they are for real tensors.
+  """
+
+  def __init__(self):
+    super().__init__()
+    self._values = {}  # id of a fake: (the fake, its values)
+
+  def fix(self, fake, values):
+    self._values[id(fake)] = (fake, values)
+
+  def dispatch(self, func, types, args=(), kwargs=None):
+    if torch._guards.TracingContext.try_get() is not None:
+      return super().dispatch(func, types, args, kwargs)
+    real = self._known(func, args, kwargs or {})
+    if func is torch.ops.aten._local_scalar_dense.default and real is not None:
+      return real
+    try:
+      out = super().dispatch(func, types, args, kwargs)
+    except DynamicOutputShapeException:
+      if not isinstance(real, torch.Tensor):
+        raise
+      with self:
+        out = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device=_device_of(args))
+    if isinstance(out, torch.Tensor) and isinstance(real, torch.Tensor) and real.numel() <= _KNOWN_ELEMENTS:
+      self.fix(out, real)
+    elif isinstance(out, torch.Tensor):
+      self._values.pop(id(out), None)  # written with what is not known, or the id of a tensor that is gone
+    return out
+
+  def _known(self, func, args, kwargs):
+    """The operation on the known values; None where a tensor among the arguments has none, or there is no tensor."""
+    missing, seen = object(), []
+
+    def value(x):
+      if not isinstance(x, torch.Tensor):
+        return x
+      seen.append(self._values.get(id(x), (None, missing))[1])
+      return seen[-1]
+
+    flat, spec = torch.utils._pytree.tree_flatten((args, kwargs))
+    flat = [value(x) for x in flat]
+    if not seen or any(x is missing for x in seen):
+      return None
+    args, kwargs = torch.utils._pytree.tree_unflatten(flat, spec)
+    if "device" in kwargs:
+      kwargs["device"] = "cpu"
+    with no_dispatch():
+      return func(*args, **kwargs)
+
+
+def _device_of(args):
+  return next(x.device for x in torch.utils._pytree.tree_leaves(args) if isinstance(x, torch.Tensor))
+
+
+def _fixed_values(meta):
+  """The values of an input where the description fixes them, as the public rules make them; else None."""
+  numel = 1
+  for n in meta.shape:
+    numel *= n
+  if numel > _KNOWN_ELEMENTS:
+    return None
+  drawn_integers = (
+    meta.dtype in samples.INTEGER_DTYPES and meta.min_val is not None and meta.max_val is not None
+  )
+  if meta.data is None and (drawn_integers or meta.std != 0 or numel > 1):
+    return None
+  return replay.public_tensor(meta)
 
 
 def _fake_inputs(variant, model, mode, device):
-  with mode:
-    return [
-      torch.empty(tuple(m.shape), dtype=replay.torch_dtype(m.dtype), device=device)
-      for m in samples.ordered_metas(variant, model)
-    ]
+  out = []
+  for m in samples.ordered_metas(variant, model):
+    with mode:
+      tensor = torch.empty(tuple(m.shape), dtype=replay.torch_dtype(m.dtype), device=device)
+    values = _fixed_values(m)
+    if values is not None:
+      mode.fix(tensor, values)
+    out.append(tensor)
+  return out
 
 
 def record_graphs(variant, device="cpu", real=False, reset=True):
   """[GraphModule] in call order."""
+  return record(variant, device, real, reset).graphs
+
+
+def record(variant, device="cpu", real=False, reset=True, facts=False):
+  """The _Recorder after one call of the model: its graphs, what their placeholders are and, if asked for, the facts
+  for graph_json().
+  """
   if reset:
     torch._dynamo.reset()
   torch.manual_seed(1024)
   model = samples.build_model(variant, torch.device(device).type)
-  recorder = _Recorder()
-  compiled = torch.compile(model, backend=recorder)
+  recorder = _Recorder(facts)
+  # The model runs once: no condition for running it again is needed, and they take most of the time.
+  compiled = torch.compile(
+    model, backend=recorder, options={"guard_filter_fn": lambda guards: [False] * len(guards)}
+  )
   if real:
     named = replay.public_inputs(variant, device)
     inputs = [named[m.name] for m in samples.ordered_metas(variant, model)]
     scope = contextlib.nullcontext()
   else:
-    scope = FakeTensorMode()
+    scope = _FakeMode()
     inputs = _fake_inputs(variant, model, scope, device)
+  recorder.name_inputs(inputs)
   with scope:
     compiled(*inputs)
   if not recorder.graphs:
@@ -62,7 +181,7 @@ def record_graphs(variant, device="cpu", real=False, reset=True):
       f"{variant.path}: dynamo made no graph",
       "the model holds no tensor operation that dynamo captures",
     )
-  return recorder.graphs
+  return recorder
 
 
 def running_variances(variant):
@@ -87,8 +206,6 @@ def annotate(gm):
   In-place writes are seen as a rise of a fake's version counter; storages are numbered in order of first
   sight.
   """
-  storages = encode.Storages()
-  values, writes = {}, {}
   mode = next(
     (
       n.meta["example_value"].fake_mode
@@ -98,37 +215,45 @@ def annotate(gm):
     None,
   )
   with mode or FakeTensorMode():
-    env = {}
-    seen = []  # (tensor, version) of everything made so far
-    for node in gm.graph.nodes:
-      if node.op == "output":
-        break
-      if node.op == "placeholder":
-        value = node.meta.get("example_value")
-        if isinstance(value, torch.Tensor):
-          value = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-      elif node.op == "get_attr":
-        value = _attribute(gm, node.target)
-        if isinstance(value, torch.Tensor):
-          value = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    inputs = [_same_kind(n.meta.get("example_value")) for n in gm.graph.nodes if n.op == "placeholder"]
+    return annotate_run(gm, inputs)
+
+
+def _same_kind(value):
+  if not isinstance(value, torch.Tensor):
+    return value
+  return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+
+
+def annotate_run(gm, inputs):
+  """annotate() of one run on given inputs."""
+  storages = encode.Storages()
+  values, writes = {}, {}
+  inputs = iter(inputs)
+  for node in gm.graph.nodes:
+    if node.op == "output":
+      break
+    if node.op == "placeholder":
+      value = next(inputs)
+    elif node.op == "get_attr":
+      value = _same_kind(_attribute(gm, node.target))
+    else:
+      args = torch.fx.node.map_arg(node.args, lambda n: values[n])
+      kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: values[n])
+      # Tensors that share memory share the counter of writes too.
+      before = [(t, t._version) for n in node.all_input_nodes for t in _tensors(values[n])]
+      if node.op == "call_method":
+        value = getattr(args[0], node.target)(*args[1:], **kwargs)
+      elif node.op == "call_module":
+        value = gm.get_submodule(node.target)(*args, **kwargs)
       else:
-        args = torch.fx.node.map_arg(node.args, lambda n: env[n])
-        kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: env[n])
-        before = {id(t): t._version for t in seen}
-        if node.op == "call_method":
-          value = getattr(args[0], node.target)(*args[1:], **kwargs)
-        elif node.op == "call_module":
-          value = gm.get_submodule(node.target)(*args, **kwargs)
-        else:
-          value = node.target(*args, **kwargs)
-        touched = sorted({storages.of(t) for t in seen if t._version != before[id(t)]})
-        if touched:
-          writes[node] = touched
-      env[node] = value
-      values[node] = value
-      for t in _tensors(value):
-        storages.of(t)
-        seen.append(t)
+        value = node.target(*args, **kwargs)
+      touched = {storages.of(t) for t, version in before if t._version != version}
+      if touched:
+        writes[node] = sorted(touched)
+    values[node] = value
+    for t in _tensors(value):
+      storages.of(t)
   return values, writes, storages
 
 
@@ -146,12 +271,12 @@ def _attribute(gm, target):
   return gm
 
 
-def graph_json(gm):
+def graph_json(gm, facts=None):
   """One element of "graphs". A graph that cannot be run on fakes is still given, without the facts that need
-  a run.
+  a run. `facts`: what annotate() gave, if that is known.
   """
   try:
-    values, writes, storages = annotate(gm)
+    values, writes, storages = facts or annotate(gm)
     failed = None
   except Exception as e:  # noqa: BLE001 - whatever an operator raises is data here
     values, writes, storages, failed = {}, {}, encode.Storages(), f"{type(e).__name__}: {str(e)[:300]}"

@@ -107,6 +107,8 @@ class Storages:
     self._ids, self._keep = {}, []
 
   def of(self, tensor):
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+      tensor = torch._C._functorch.get_unwrapped(tensor)
     storage = tensor.untyped_storage()
     key = storage._cdata
     if key not in self._ids:

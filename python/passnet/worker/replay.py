@@ -74,6 +74,11 @@ def _finite(rng, t):
   return t.clamp(-100, 100)
 
 
+def public_tensor(meta):
+  """One input alone, drawn from a generator of its own: for inputs that the description fixes."""
+  return _draw_public(np.random.RandomState(PUBLIC_SEED), meta)
+
+
 def public_inputs(variant, device="cpu"):
   """{name: tensor}: the inputs of the public rules."""
   rng = np.random.RandomState(PUBLIC_SEED)
