@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/strings.h"
 #include "check/manifest.h"
 #include "check/public_rules.h"
+#include "check/red_lines.h"
 #include "check/rules.h"
 #include "check/strict_rules.h"
+#include "check/wrapper_judge.h"
 #include "match/rewrite.h"
 #include "pysrc/parse.h"
 
@@ -43,6 +47,7 @@ class Checker {
       : files_(files), variants_(variants), options_(options) {}
 
   CheckReport run() {
+    parsed_.reserve(files_.size() + options_.const_files.size());
     check_files();
     Manifest manifest = read_manifest(files_, options_.const_files);
     take(std::move(manifest.findings));
@@ -50,9 +55,12 @@ class Checker {
     parse(manifest.order);
     check_helpers();
     check_sources();
+    for (const ParsedFile& file : parsed_) modules_.emplace(file.stem, &file.module);
+    check_imported_names();
     read_passes(manifest.order);
     check_functions();
     for (const Variant& variant : variants_) check_variant(variant);
+    check_wrappers_by_text();
     check_unmatched_passes();
     judge();
     return std::move(report_);
@@ -175,6 +183,51 @@ class Checker {
     }
   }
 
+  // Names that `from pass_dir.x import name` asks for, where what x binds can be seen.
+  void check_imported_names() {
+    for (const ParsedFile& file : parsed_) {
+      for (const pysrc::Stmt* s : file.module.body()) {
+        if (s->kind != pysrc::StmtKind::kImportFrom || !s->text.starts_with("pass_dir.")) continue;
+        const auto at = modules_.find(s->text.substr(9));
+        if (at == modules_.end()) continue;
+        const std::optional<std::set<std::string>> bound = bound_names(*at->second);
+        if (!bound) continue;
+        for (const pysrc::ImportedName& name : s->names) {
+          if (name.name == "*" || bound->contains(name.name)) continue;
+          const std::vector<std::string> names(bound->begin(), bound->end());
+          const auto meant = closest(name.name, names);
+          Diagnostic d = broken("files.name", fmt::format("{} defines no {}", s->text, name.name))
+                             .at(file.name, s->span);
+          if (meant) d.hint = fmt::format("import {}", *meant);
+          add(std::move(d));
+        }
+      }
+    }
+  }
+
+  // What a module binds at its top level; nothing where that cannot be seen.
+  static std::optional<std::set<std::string>> bound_names(const pysrc::Module& module) {
+    std::set<std::string> out;
+    for (const pysrc::Stmt* s : module.body()) {
+      using K = pysrc::StmtKind;
+      if (s->kind == K::kFunction || s->kind == K::kClass) out.insert(s->text);
+      if (s->kind == K::kIf || s->kind == K::kFor || s->kind == K::kUnsupported) return std::nullopt;
+      for (const pysrc::ImportedName& name : s->names) {
+        if (name.name == "*") return std::nullopt;
+        out.insert(!name.alias.empty() ? name.alias : name.name.substr(0, name.name.find('.')));
+      }
+      if (s->kind != K::kAssign && s->kind != K::kAnnotation && s->kind != K::kAugAssign) continue;
+      std::vector<const pysrc::Expr*> targets(s->exprs.begin(), s->exprs.end());
+      while (!targets.empty()) {
+        const pysrc::Expr* target = targets.back();
+        targets.pop_back();
+        if (target->kind == pysrc::ExprKind::kName) out.insert(target->text);
+        targets.insert(targets.end(), target->items.begin(), target->items.end());
+      }
+    }
+    return out;
+  }
+
   void check_sources() {
     for (const ParsedFile& file : parsed_) {
       // The public rules look at listed files only; a helper that breaks them is told, not rejected.
@@ -188,6 +241,7 @@ class Checker {
         }
         add(std::move(own));
       }
+      take(red_lines(file.tree));
       if (options_.rules == SourceRules::kStrict) {
         std::vector<Diagnostic> found = strict_violations(file.tree);
         for (const Diagnostic& d : found) {
@@ -195,7 +249,15 @@ class Checker {
         }
         take(std::move(found));
       }
-      take(wrapper_findings(file.tree));
+    }
+  }
+
+  // What computes outside of kernels by the look of it, in code that no match was seen to run.
+  void check_wrappers_by_text() {
+    for (const ParsedFile& file : parsed_) {
+      for (Diagnostic& d : wrapper_findings(file.tree)) {
+        if (!visited_.contains({file.name, d.span.line, d.span.col})) add(std::move(d));
+      }
     }
   }
 
@@ -255,7 +317,12 @@ class Checker {
       PassMatches entry;
       entry.pass = pass.name;
       entry.near_misses = Json::array();
-      Result<PassResult> result = apply_pass(out.rewritten, pass.pattern, pass.rule);
+      const std::vector<Call> calls = follow_calls(pass, out.rewritten);
+      RewriteRule rule = pass.rule;
+      rule.returns_argument = !calls.empty() && std::all_of(calls.begin(), calls.end(), [](const Call& call) {
+        return call.returns_argument;
+      });
+      Result<PassResult> result = apply_pass(out.rewritten, pass.pattern, rule);
       if (!result.ok()) {
         add(broken("match.crash", fmt::format("the rewrite fails: {}", result.error().message))
                 .at(pass.name + ".py")
@@ -270,9 +337,16 @@ class Checker {
           entry.near_misses.push_back(to_json(miss, pass.pattern, out.rewritten));
         }
       }
-      for (Replaced& replaced : result->replaced) {
+      for (size_t i = 0; i < result->replaced.size(); ++i) {
+        Replaced& replaced = result->replaced[i];
+        const std::string returned = out.rewritten.node(replaced.match.returned).name;
+        WrapperJudgement judged =
+            judge_wrapper(pass.name, returned, result->graph, replaced, calls[i].arguments, calls[i].run);
+        for (Diagnostic& d : judged.findings) add(std::move(d), variant);
         entry.matches.push_back(describe_match(pass, replaced, out.rewritten));
-        check_legality(pass, entry.matches.back(), variant);
+        entry.matches.back().wrapper_followed = calls[i].run.followed;
+        entry.matches.back().wrapper_stopped = calls[i].run.stopped;
+        check_legality(pass, entry.matches.back(), judged, variant);
       }
       if (!entry.matches.empty()) {
         out.matched = true;
@@ -280,6 +354,27 @@ class Checker {
         out.rewritten = std::move(result->graph);
       }
       out.passes.push_back(std::move(entry));
+    }
+    return out;
+  }
+
+  // What the wrapper does at each match of a pass, in torch's order of matches.
+  struct Call {
+    std::vector<WrapperArgument> arguments;
+    WrapperRun run;
+    bool returns_argument = false;
+  };
+  std::vector<Call> follow_calls(const ReadPass& pass, const Graph& graph) {
+    std::vector<Call> out;
+    const Result<std::vector<Match>> matches = find_matches(pass.pattern, graph);
+    if (!matches.ok()) return out;
+    for (const Match& match : *matches) {
+      Call& call = out.emplace_back();
+      call.arguments = arguments_at(graph, pass.rule, pass.parameters, match.placeholder_bindings);
+      if (pass.function.empty() || match.returned == kNoNode) continue;
+      call.run = follow_wrapper(modules_, pass.function, call.arguments, visited_);
+      call.returns_argument =
+          returns_argument_as_eager(call.run, call.arguments, graph.node(match.returned).meta);
     }
     return out;
   }
@@ -296,21 +391,25 @@ class Checker {
     return out;
   }
 
-  void check_legality(const ReadPass& pass, const MatchReport& match, const std::string& variant) {
-    const auto report = [&](const Refusal& refusal) {
-      add(broken(refusal.code, fmt::format("{}: {}", pass.name, refusal.message))
-              .at(pass.name + ".py")
-              .with("nodes", fmt::format("{}", fmt::join(refusal.nodes, ", "))),
-          variant);
+  void check_legality(const ReadPass& pass, const MatchReport& match, const WrapperJudgement& judged,
+                      const std::string& variant) {
+    const auto report = [&](const Refusal& refusal, bool unproven) {
+      Diagnostic d = broken(refusal.code, fmt::format("{}: {}", pass.name, refusal.message))
+                         .at(pass.name + ".py")
+                         .with("nodes", fmt::format("{}", fmt::join(refusal.nodes, ", ")));
+      if (unproven) d.severity = Severity::kWarning;
+      add(std::move(d), variant);
     };
     // The pattern's own rules say what is inside; here only what the place of the call makes of it counts.
     for (const Refusal& refusal : match.legality.verdict.refusals()) {
-      if (refusal.code == "region.read_clobbered" || refusal.code == "region.write_observed" ||
-          refusal.code == "region.alias_broken") {
-        report(refusal);
-      }
+      if (refusal.code == "region.read_clobbered" || refusal.code == "region.write_observed")
+        report(refusal, false);
+      if (refusal.code == "region.alias_broken" && !match.wrapper_followed) report(refusal, true);
     }
-    for (const Refusal& refusal : match.legality.notes) report(refusal);
+    for (const Refusal& refusal : match.legality.notes) {
+      if (refusal.code != "region.must_write") report(refusal, false);
+      if (refusal.code == "region.must_write" && !judged.writes_settled) report(refusal, true);
+    }
   }
 
   void note_miss(const ReadPass& pass, const NearMiss& miss, const Graph& graph) {
@@ -343,7 +442,8 @@ class Checker {
 
   void judge() {
     const auto is_source = [](const Diagnostic& d) {
-      return d.code.starts_with("source.") || d.code.starts_with("strict.");
+      return d.code.starts_with("source.") || d.code.starts_with("strict.") ||
+             d.code.starts_with("red_line.");
     };
     bool source_red = false, structure_red = false, open = report_.passes.empty();
     for (const Diagnostic& d : report_.findings) {
@@ -371,6 +471,8 @@ class Checker {
   const std::vector<Variant>& variants_;
   const CheckOptions& options_;
   std::vector<ParsedFile> parsed_;
+  ModuleTable modules_;  // by stem, into parsed_
+  VisitedCalls visited_;
   std::set<std::string> rejected_;  // stems that the source rules keep from being loaded
   std::set<std::string> matched_;
   std::map<std::string, Nearest> nearest_;

@@ -38,6 +38,8 @@ struct MatchReport {
   std::string returned;
   std::vector<std::string> bindings;  // a text for each parameter: a node's name or a literal
   Legality legality;
+  bool wrapper_followed = false;  // the replacement function, to its end, with these arguments
+  std::string wrapper_stopped;    // where it was not, and why
 };
 
 struct PassMatches {

@@ -17,6 +17,8 @@
 
 namespace passnet::check {
 
+struct KeptForm;
+
 // A graph under construction, by hand or by tracing.
 struct GraphBuild {
   Graph graph;
@@ -104,7 +106,8 @@ class Evaluator {
   Result<std::vector<Object>> items_of(const Expr& e, const Object& object);
 
   Object emit(const Expr& e, NodeOp op, std::string target, ValueArguments arguments);
-  Status normalise(const Expr& e, std::string_view target, ValueArguments& arguments) const;
+  Status normalise(const Expr& e, std::string& target, ValueArguments& arguments) const;
+  Result<bool> keep_form(const Expr& e, const KeptForm& form, ValueArguments& arguments) const;
   Diagnostic refuse(const Expr& e, const std::string& what) const;
   Diagnostic refuse(const Stmt& s, const std::string& what) const;
 

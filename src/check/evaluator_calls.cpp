@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "base/strings.h"
 #include "capture/folding.h"
 #include "capture/targets.h"
 #include "check/evaluator.h"
+#include "check/tracer_forms.h"
 #include "ops/identities.h"
 #include "ops/signature.h"
 
@@ -201,11 +203,22 @@ Object Evaluator::emit(const Expr& e, NodeOp op, std::string target, ValueArgume
 
 // What the harness's tracer does to every call of a function with a visible signature: all arguments by
 // position, defaults filled in. torch's Python functions hand every argument on by keyword first, so that a
-// call that does not bind positionally is not what the author wrote either: those are refused.
-Status Evaluator::normalise(const Expr& e, std::string_view target, ValueArguments& arguments) const {
-  if (is_bool_dispatch(target)) return refuse(e, fmt::format("{} chooses its function by a flag", target));
+// call that does not bind positionally is not what the author wrote either: tracer_forms.h has what becomes of those.
+Status Evaluator::normalise(const Expr& e, std::string& target, ValueArguments& arguments) const {
+  if (const KeptForm* form = kept_form(target)) {
+    PN_TRY(const bool flagged, keep_form(e, *form, arguments));
+    if (!flagged) return {};
+    if (form->flagged.empty()) return refuse(e, fmt::format("{} with {}", target, form->flag));
+    target = std::string(form->flagged);
+  } else if (is_bool_dispatch(target)) {
+    return refuse(e, fmt::format("{} chooses its function by a flag", target));
+  }
   const PySignature* parameters = signature_of(target);
   if (parameters == nullptr) return {};
+  const bool keeps = std::any_of(parameters->begin(), parameters->end(), [](const PyParameter& p) {
+    return p.kind == PyParameter::Kind::kKeywordOnly || p.kind == PyParameter::Kind::kVarKeyword;
+  });
+  if (keeps) return refuse(e, fmt::format("{} has parameters by keyword only", target));
   std::vector<Value> args;
   size_t given = 0, used = 0;
   for (const PyParameter& p : *parameters) {
@@ -213,14 +226,11 @@ Status Evaluator::normalise(const Expr& e, std::string_view target, ValueArgumen
       for (; given < arguments.args.size(); ++given) args.push_back(arguments.args[given]);
       continue;
     }
-    if (p.kind != PyParameter::Kind::kPositional && p.kind != PyParameter::Kind::kPositionalOnly) {
-      return refuse(e, fmt::format("{} has parameters by keyword only", target));
-    }
     const auto keyword = std::find_if(arguments.kwargs.begin(), arguments.kwargs.end(),
                                       [&](const auto& entry) { return entry.first == p.name; });
     if (given < arguments.args.size()) {
       args.push_back(arguments.args[given++]);
-    } else if (keyword != arguments.kwargs.end()) {
+    } else if (keyword != arguments.kwargs.end() && p.kind != PyParameter::Kind::kPositionalOnly) {
       args.push_back(keyword->second);
       ++used;
     } else {
@@ -238,6 +248,58 @@ Status Evaluator::normalise(const Expr& e, std::string_view target, ValueArgumen
   arguments.args = std::move(args);
   arguments.kwargs.clear();
   return {};
+}
+
+// The form of tracer_forms.h; true, and the arguments as they were, if the flag makes it a call of the other function.
+Result<bool> Evaluator::keep_form(const Expr& e, const KeptForm& form, ValueArguments& arguments) const {
+  const auto names_of = [](std::string_view text) {
+    std::vector<std::string> out;
+    for (const std::string_view part : split(text, ',')) {
+      if (!trim(part).empty()) out.emplace_back(trim(part));
+    }
+    return out;
+  };
+  const std::vector<std::string> positional = names_of(form.positional), rest = names_of(form.keywords);
+  std::vector<Value> args;
+  std::vector<std::pair<std::string, Value>> kwargs;
+  size_t given = 0, used = 0;
+  const auto take = [&](const std::string& name, std::string_view default_text) -> Result<Value> {
+    if (given < arguments.args.size()) return arguments.args[given++];
+    for (const auto& [key, v] : arguments.kwargs) {
+      if (key != name) continue;
+      ++used;
+      return v;
+    }
+    size_t at = 0;
+    if (default_text.empty())
+      return refuse(e, fmt::format("the call of {} does not give {}", form.target, name));
+    return parse_literal(default_text, &at);
+  };
+  for (const std::string& name : positional) {
+    if (name.starts_with("*")) {
+      for (; given < arguments.args.size(); ++given) args.push_back(arguments.args[given]);
+      continue;
+    }
+    PN_TRY(Value v, take(name, {}));
+    args.push_back(std::move(v));
+  }
+  for (const std::string& entry : rest) {
+    const size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    PN_TRY(Value v, take(name, std::string_view(entry).substr(equals + 1)));
+    if (name == form.flag) {
+      const std::optional<bool> set = truth(v);
+      if (!set)
+        return refuse(e, fmt::format("{} chooses its function by a flag that is not known", form.target));
+      if (*set) return true;
+    }
+    kwargs.emplace_back(name, std::move(v));
+  }
+  if (used != arguments.kwargs.size() || given != arguments.args.size())
+    return refuse(e, fmt::format("the call does not fit the signature of {}", form.target));
+  arguments.args = std::move(args);
+  arguments.kwargs = std::move(kwargs);
+  return false;
 }
 
 Result<Object> Evaluator::global_call(const Expr& e, const std::string& target, Scope& scope) {

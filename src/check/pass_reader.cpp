@@ -109,7 +109,7 @@ class Reader {
         add(broken("pattern.statement", "pattern assigns None: it frees nothing and matches nothing"),
             s->span);
       } else if (s->kind == StmtKind::kUnsupported && s->text == "assert statement") {
-        add(broken("pattern.statement", "pattern asserts something"), s->span);
+        add(broken("pattern.assert", "pattern asserts something"), s->span);
       } else if (s->kind == StmtKind::kExpr && value->kind == ExprKind::kCall &&
                  value->value->kind == ExprKind::kName && value->value->text == "print") {
         add(broken("pattern.statement", "pattern prints"), s->span);

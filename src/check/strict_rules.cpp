@@ -434,11 +434,11 @@ class StrictRules {
 
 // Methods that compute or copy; on a poisoned argument each ends the call.
 constexpr std::string_view kComputing[] = {
-    "contiguous", "clone",   "add",    "add_",         "sub",     "sub_",        "mul",      "mul_",
-    "div",        "div_",    "matmul", "mm",           "bmm",     "sum",         "mean",     "softmax",
-    "relu",       "sigmoid", "exp",    "sqrt",         "reshape", "flatten",     "copy_",    "fill_",
-    "zero_",      "cpu",     "item",   "tolist",       "half",    "float",       "bfloat16", "double",
-    "detach",     "expand",  "repeat", "index_select", "gather",  "masked_fill", "chunk",    "split"};
+    "contiguous", "clone",   "add",   "add_",         "sub",    "sub_",   "mul",
+    "mul_",       "div",     "div_",  "matmul",       "mm",     "bmm",    "sum",
+    "mean",       "softmax", "relu",  "sigmoid",      "exp",    "sqrt",   "reshape",
+    "flatten",    "copy_",   "fill_", "zero_",        "item",   "tolist", "detach",
+    "expand",     "repeat",  "chunk", "index_select", "gather", "split",  "masked_fill"};
 
 }  // namespace
 
@@ -464,8 +464,8 @@ std::vector<Diagnostic> wrapper_findings(const pysrc::SyntaxTree& tree) {
           chain.starts_with("operator.")) {
         continue;
       }
-      out.push_back(broken("wrapper.operation", fmt::format("{} calls .{}() outside a kernel", name,
-                                                            callee.field("attribute").text()))
+      out.push_back(broken("wrapper.maybe_operation", fmt::format("{} calls .{}() outside a kernel", name,
+                                                                  callee.field("attribute").text()))
                         .at(source.name(), node.span()));
     }
   }
