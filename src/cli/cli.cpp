@@ -16,10 +16,13 @@
 namespace passnet {
 namespace {
 
-constexpr std::array<Command, 5> kCommands = {{
+constexpr std::array<Command, 7> kCommands = {{
     {"solve", "From a sample directory to a checked pass_dir: the main job", declare_solve},
     {"analyze", "Nodes, regions, costs and the predicted ceiling of a sample", declare_analyze},
     {"check", "Pre-flight of a pass_dir: would it load, match and apply, and if not, why", declare_check},
+    {"eval", "Measures passes and compilers on a sample: correctness, speed, score", declare_eval},
+    {"score", "What evaluation logs and records say: table, failures with their fix, ES(t), score",
+     declare_score},
     {"capture", "The graphs that torch.compile would hand to a backend", declare_capture},
     {"doctor", "What is installed and usable here, and what each command can therefore do", declare_doctor},
 }};

@@ -73,6 +73,8 @@ std::function<CommandResult(CommandContext&)> declare_analyze(CLI::App& app);
 std::function<CommandResult(CommandContext&)> declare_capture(CLI::App& app);
 std::function<CommandResult(CommandContext&)> declare_check(CLI::App& app);
 std::function<CommandResult(CommandContext&)> declare_doctor(CLI::App& app);
+std::function<CommandResult(CommandContext&)> declare_eval(CLI::App& app);
+std::function<CommandResult(CommandContext&)> declare_score(CLI::App& app);
 std::function<CommandResult(CommandContext&)> declare_solve(CLI::App& app);
 
 /// The whole program: parses, runs, prints, and returns the exit status. `args` without the program's name.

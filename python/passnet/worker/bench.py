@@ -10,7 +10,7 @@ import gc
 
 import torch
 
-from . import capture, compare, interpreter, pass_loader, pass_manager, replay, samples, timing
+from . import capture, compare, compilers, evaluate, interpreter, replay, samples, timing
 from .errors import WorkerError, describe
 
 DEFAULTS = {
@@ -61,16 +61,9 @@ def _device_name(device):
   return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
 
-def inductor_eager_switches():
-  """The Inductor settings of this torch that ask for eager's numerics."""
-  import torch._inductor.config as config
-
-  wanted = {
-    "emulate_precision_casts": True,
-    "emulate_divison_rounding": True,
-    "emulate_division_rounding": True,
-  }
-  return {k: v for k, v in wanted.items() if hasattr(config, k)}
+# The names under which the scripts of a GPU run know them.
+inductor_eager_switches = compilers.inductor_eager_switches
+first_correct_t = evaluate.first_correct_t
 
 
 class Contender:
@@ -87,24 +80,10 @@ class Contender:
 
   def _compile(self, spec, model, stack, rejected):
     torch._dynamo.reset()
-    if spec["name"] == "eager":
-      return model
     if "pass_dir" in spec:
-      with pass_loader.imported_as_pass_dir(spec["pass_dir"]):
-        passes = pass_loader.load(spec["pass_dir"], spec.get("const_pass_dir"), rejected)
-      self.backend = pass_manager.PassBackend(passes)
-      return torch.compile(model, backend=self.backend)
-    if spec["name"] == "nope":
-      return torch.compile(model, backend=lambda gm, _: gm)
-    if spec["name"] == "inductor":
-      return torch.compile(model)
-    if spec["name"] == "inductor_eager":
-      return torch.compile(model, options=inductor_eager_switches())
-    raise WorkerError(
-      "compiler",
-      f"unknown compiler {spec['name']!r}",
-      "eager, nope, inductor, inductor_eager, or {name, pass_dir}",
-    )
+      self.backend = compilers.load_backend(spec, rejected)
+      spec = {**spec, "kind": "pass_mgr"}
+    return compilers.compile_model(spec, model, self.backend)
 
   def warm_up(self, count):
     if self.backend:
@@ -165,14 +144,6 @@ def _fresh_call(function, inputs):
   return function(*[t.clone() for t in inputs])
 
 
-def first_correct_t(expected, got):
-  """The smallest tolerance in -10..4 at which all outputs agree, or None."""
-  for t in range(-10, 5):
-    if all(r["ok"] for r in compare.compare_structures(expected, got, t)):
-      return t
-  return None
-
-
 def _report(contender, baseline, expected, inputs, options):
   out = {
     "ok": True,
@@ -187,7 +158,7 @@ def _report(contender, baseline, expected, inputs, options):
   if options["raw"]:
     out["blocks_e2e_ms"], out["blocks_gpu_ms"] = contender.blocks_e2e, contender.blocks_gpu
   got = _fresh_call(contender.call, inputs)
-  out["first_correct_t"] = first_correct_t(expected, got)
+  out["first_correct_t"] = evaluate.first_correct_t(expected, got)
   out["outputs"] = compare.compare_structures(expected, got)
   if contender.backend:
     out["graphs"] = contender.backend.records

@@ -17,6 +17,7 @@ TABLE = {
   "compile": "compile_check",
   "bench": "bench",
   "evaluate": "evaluate",
+  "evaluate_all": "eval_server",
 }
 
 
@@ -31,7 +32,7 @@ def run(name, request, progress):
   except KeyError as e:
     if (
       e.args
-      and e.args[0] in ("pass_dir", "variants", "sample", "kernels", "programs")
+      and e.args[0] in ("pass_dir", "variants", "sample", "kernels", "programs", "jobs")
       and e.args[0] not in request
     ):
       raise WorkerError("request.field", f"the request has no field {e.args[0]!r}", "") from e

@@ -36,6 +36,7 @@ class PassSet:
   passes: list = field(default_factory=list)
   skipped: list = field(default_factory=list)  # [{"name", "reason"}]
   directory: str = ""
+  modules: dict = field(default_factory=dict)  # everything that was imported from the pass_dir, by name
 
 
 class _SourceLoader(importlib.machinery.SourceFileLoader):
@@ -190,6 +191,13 @@ def load(
   """The passes of a pass_dir in the order they run. Call inside imported_as_pass_dir."""
   rejected = rejected or {}
   out = PassSet(directory=pass_dir)
+  try:
+    return _load(out, pass_dir, const_dir, rejected, replacement_func_limit, pattern_limit)
+  finally:
+    out.modules = {name: m for name, m in sys.modules.items() if name.startswith(PACKAGE + ".")}
+
+
+def _load(out, pass_dir, const_dir, rejected, replacement_func_limit, pattern_limit):
   rng = random.Random(
     123
   )  # the public harness seeds the global generator with 123 before it builds the backend
@@ -245,6 +253,7 @@ def kept_tensors(pass_set):
   import torch
 
   modules = {name: m for name, m in sys.modules.items() if name.startswith(PACKAGE + ".")}
+  modules.update(pass_set.modules)
   modules.update({p.name: p.module for p in pass_set.passes if p.module is not None})
   found = []
   for name, module in sorted(modules.items()):

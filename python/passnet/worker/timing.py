@@ -2,35 +2,42 @@
 events.
 """
 
+import os
 import time
 
 import numpy as np
 import torch
 
 SEED = 1024
+FLUCTUATION = 0.2  # interquartile range over median beyond which a list of times says nothing
+
+# Bound before anything of a pass is loaded: what a pass puts in their place later is not called.
+_now = time.time
+_seed = torch.manual_seed
+_synchronize = torch.cuda.synchronize
 
 
 def synchronise(device):
   if device.type == "cuda":
-    torch.cuda.synchronize(device)
+    _synchronize(device)
 
 
 def timed_call(function, inputs, device):
   """(result, e2e ms, gpu ms or None) of one call; the seed call is inside both, as in public."""
   synchronise(device)
   if device.type != "cuda":
-    started = time.time()
-    torch.manual_seed(SEED)
+    started = _now()
+    _seed(SEED)
     result = function(*inputs)
-    return result, (time.time() - started) * 1e3, None
+    return result, (_now() - started) * 1e3, None
   first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-  started = time.time()
+  started = _now()
   first.record()
-  torch.manual_seed(SEED)
+  _seed(SEED)
   result = function(*inputs)
   last.record()
-  torch.cuda.synchronize(device)
-  return result, (time.time() - started) * 1e3, first.elapsed_time(last)
+  _synchronize(device)
+  return result, (_now() - started) * 1e3, first.elapsed_time(last)
 
 
 def statistics(values):
@@ -50,6 +57,25 @@ def statistics(values):
     "max": a.max(),
   }
   return {k: float(f"{v:.6g}") for k, v in facts.items()}
+
+
+def fluctuation(values):
+  """Interquartile range over median; 0 for no values."""
+  if not values:
+    return 0.0
+  low, middle, high = np.percentile(np.asarray(values, dtype=np.float64), [25, 50, 75])
+  return float((high - low) / middle) if middle > 0 else 0.0
+
+
+def threshold(device):
+  """The fluctuation at which a list of times is measured again. On the CPU times are not comparable anyway, and no
+  limit holds unless the variable asks for one.
+  """
+  said = os.environ.get("GRAPH_NET_FLUCTUATION_DETECT_THRESHOLD")
+  try:
+    return float(said) if said else FLUCTUATION if device.type == "cuda" else float("inf")
+  except ValueError:
+    return FLUCTUATION
 
 
 def ratio_interval(first, second, level=0.9, draws=2000, seed=0):

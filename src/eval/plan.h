@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "eval/eval.h"
+#include "eval/passes.h"
+
+namespace passnet::eval {
+
+// One variant to measure, with everything that its child is told.
+struct Job {
+  std::string id;  // SAMPLE/LABEL
+  std::string sample, label, dir;
+  double bytes = 0;  // of its inputs; 0 where they cannot be read
+  std::string key;   // hash of all that its records depend on: a resumed record counts only with the same
+  Json request;      // for the worker
+  std::vector<std::string> compilers;
+};
+
+struct PlannedSample {
+  std::string name, root, out;
+  std::vector<Job> jobs;
+  std::map<std::string, JudgedPasses> passes;  // by compiler
+};
+
+struct Plan {
+  std::vector<PlannedSample> samples;
+  std::vector<Diagnostic> findings;
+};
+
+// Reads samples and passes, applies the shard, and writes the judged copies of the passes below `scratch`.
+Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::string& scratch);
+
+}  // namespace passnet::eval
