@@ -243,6 +243,25 @@ def test_functions(name):
   assert int(differ.sum()) <= 1
 
 
+def test_tf32_is_the_nearest_number_of_eleven_bits_and_ties_go_to_even():
+  x = torch.cat([torch.randn(2000) * 100, torch.tensor([1 + 2**-11, 1 + 3 * 2**-11, -(1 + 2**-11), 0.0, float("inf")])])
+  program = {
+    "arrays": [
+      inp(0, x.shape),
+      {"id": 1, "kind": "map", "shape": list(x.shape), "dtype": "f32", "expr": ["tf32", ["read", 0, [IV(0)]]]},
+    ],
+    "outputs": [1],
+  }
+  got = reference.evaluate(program, [x])[0]
+  # Rounding in units of the eleventh bit, by float64's own rounding to nearest even.
+  mantissa, exponent = torch.frexp(x.double())
+  want = torch.ldexp(torch.round(mantissa * 2**11), exponent - 11).float()
+  want = torch.where(x.isinf(), x, want)
+  assert torch.equal(got, want)
+  nan = reference.evaluate({**program, "arrays": [inp(0, (1,)), {**program["arrays"][1], "shape": [1]}]}, [torch.tensor([float("nan")])])[0]
+  assert nan.isnan().all()
+
+
 @pytest.mark.parametrize(
   "name,function",
   [

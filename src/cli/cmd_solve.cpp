@@ -54,6 +54,8 @@ CommandResult solve(CommandContext& context, SolveArguments& arguments) {
   }
   arguments.preflight.progress = context.progress;
   arguments.preflight.run = !arguments.no_preflight_run;
+  // Patience for all variants is patience for large ones.
+  if (arguments.preflight.all_variants) arguments.preflight.most_elements *= 2;
   WorkerPreflight preflight(context.files, std::move(workers), arguments.preflight);
   SolveContext solve_context{context.files, context.clock, preflight, *profile, context.progress};
   auto report = solve_sample(solve_context, arguments.options);

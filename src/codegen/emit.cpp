@@ -779,14 +779,14 @@ Status Emitter::product(ValueId v) {
                               : std::string("0.0"));
     }
     tiles[side] = without_parentheses(text);
-    if (plan_.round_factors) {
-      need("_round_tf32");
-      tiles[side] = fmt::format("_round_tf32({})", tiles[side]);
-    }
   }
+  const auto in_tf32 = [&](ValueId f) {
+    const ValueNode& node = graph_.node(f);
+    return node.kind == ValueNode::Kind::kCall && node.fn == Fn::kTf32;
+  };
   // Named also where 16-bit factors make it idle: the same text may serve float32.
   line(1, fmt::format("{0} = tl.dot({1}, {2}, {0}, input_precision=\"{3}\")", acc, tiles[0], tiles[1],
-                      plan_.round_factors ? "tf32" : "tf32x3"));
+                      in_tf32(n.args[0]) && in_tf32(n.args[1]) ? "tf32" : "tf32x3"));
   close();
   scopes_[0].values.emplace(v, acc);
   return {};

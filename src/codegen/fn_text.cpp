@@ -111,6 +111,7 @@ Result<FnText> fn_text(Fn fn, DType type, std::vector<std::string> args) {
       if (!real) return user_error("codegen.int_pow", "a power of integers has no kernel");
       return lib("pow");
     case Fn::kSign: return helper("_sign");
+    case Fn::kTf32: return helper("_round_tf32");
     case Fn::kCopysign: return lib("copysign");
     case Fn::kLt: return infix("<");
     case Fn::kLe: return infix("<=");

@@ -643,10 +643,6 @@ Result<KernelPlan> Planner::products(const std::vector<Target>& targets, const C
   }
   plan.num_warps = bm * bn >= 16384 ? 8 : 4;
   plan.num_stages = 3;
-  // The library multiplies float32 convolutions in tf32, operands rounded to nearest, ties to even (measured for 1x1).
-  const Array& sum = program_.array(choice.dot);
-  plan.round_factors = sum.label.find(".conv") != std::string::npos && sum.extents.size() >= 2 &&
-                       sum.extents[0] >= 4 && product(sum.extents) == sum.extents[0];
   count(plan);
   plan.flops += 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) *
                 static_cast<double>(product(program_.array(choice.dot).extents));

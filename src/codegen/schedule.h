@@ -54,7 +54,6 @@ struct KernelPlan {
   std::vector<StorePlan> stores;
   int64_t grid = 1;
   int num_warps = 4, num_stages = 1;
-  bool round_factors = false;  // float32 factors of a product are rounded to tf32 as the library does
   double read_bytes = 0, write_bytes = 0, flops = 0;
 };
 

@@ -13,11 +13,11 @@ namespace passnet {
 namespace {
 
 constexpr std::string_view kFnNames[] = {
-    "add",  "sub",   "mul",   "div",   "floordiv", "mod",  "truncdiv", "fma", "neg",  "abs",   "min",
-    "max",  "floor", "ceil",  "trunc", "rint",     "sqrt", "rsqrt",    "exp", "exp2", "expm1", "log",
-    "log2", "log10", "log1p", "tanh",  "erf",      "erfc", "sin",      "cos", "tan",  "asin",  "acos",
-    "atan", "atan2", "sinh",  "cosh",  "pow",      "sign", "copysign", "lt",  "le",   "gt",    "ge",
-    "eq",   "ne",    "isnan", "isinf", "and",      "or",   "xor",      "not", "shl",  "shr"};
+    "add",  "sub",   "mul",   "div",   "floordiv", "mod",  "truncdiv", "fma",      "neg",  "abs",   "min",
+    "max",  "floor", "ceil",  "trunc", "rint",     "sqrt", "rsqrt",    "exp",      "exp2", "expm1", "log",
+    "log2", "log10", "log1p", "tanh",  "erf",      "erfc", "sin",      "cos",      "tan",  "asin",  "acos",
+    "atan", "atan2", "sinh",  "cosh",  "pow",      "sign", "tf32",     "copysign", "lt",   "le",    "gt",
+    "ge",   "eq",    "ne",    "isnan", "isinf",    "and",  "or",       "xor",      "not",  "shl",   "shr"};
 static_assert(std::size(kFnNames) == static_cast<size_t>(Fn::kShr) + 1);
 
 constexpr std::string_view kReduceNames[] = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"};

@@ -92,6 +92,7 @@ enum class Fn : uint8_t {
   kCosh,
   kPow,
   kSign,
+  kTf32,  // float32: rounded to tf32's 10 bits of mantissa, to nearest even
   kCopysign,
   // comparisons give kBool
   kLt,

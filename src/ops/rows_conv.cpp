@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/library.h"
 #include "ops/product_rows.h"
 #include "ops/row_args.h"
 #include "ops/view_algebra.h"
@@ -67,6 +68,9 @@ Result<Conv> read_conv(const Call& call) {
   c.out_channels = c.weight->shape[0];
   if (c.weight->shape[1] * c.groups != c.in_channels)
     return bad_argument(call, "weight", fmt::format("for {} channels in {} groups", c.in_channels, c.groups));
+  if (c.out_channels < c.groups || c.out_channels % c.groups != 0)
+    return bad_argument(call, "weight",
+                        fmt::format("a multiple of {} filters, one or more a group", c.groups));
   Shape both(kSpatial, 0);
   bool named = call.arg("padding").kind() == Value::Kind::kString;
   if (named) {
@@ -130,11 +134,22 @@ Result<Inferred> meta_conv(const Call& call) {
   return fresh(std::move(shape), c.input->dtype, std::move(stride));
 }
 
-// ATen's own depthwise kernel adds the bias before it rounds; the library's result is rounded, then the bias
-// added.
-bool is_depthwise(const Conv& c) {
-  return !c.transposed && c.batched && c.spatial >= 2 && c.groups == c.in_channels && c.groups > 1 &&
-         c.out_channels % c.in_channels == 0;
+ConvProblem problem_of(const Conv& c) {
+  ConvProblem p;
+  p.dtype = c.input->dtype;
+  p.batch = c.batched ? c.input->shape[0] : 1;
+  p.in_channels = c.in_channels;
+  p.out_channels = c.out_channels;
+  p.groups = c.groups;
+  p.in_size = c.in_size;
+  p.out_size = c.out_size;
+  p.kernel = c.kernel;
+  p.stride = c.stride;
+  p.dilation = c.dilation;
+  p.padding = c.before;
+  p.transposed = c.transposed;
+  p.contiguous = c.batched && c.input->is_contiguous() && c.weight->is_contiguous();
+  return p;
 }
 
 ExprId both_of(Program& p, ExprId a, ExprId b) { return a == kNoExpr ? b : p.call(Fn::kAnd, {a, b}); }
@@ -159,6 +174,41 @@ ExprId source_position(Program& p, const Conv& c, size_t i, ExprId o, ExprId k, 
   return e;
 }
 
+int64_t product_of(const Shape& extents) {
+  int64_t n = 1;
+  for (int64_t e : extents) n *= e;
+  return n;
+}
+
+// Taps that are written out one by one; beyond them a sum of no said order stands for the convolution.
+constexpr int64_t kMostTaps = 64;
+
+// A depthwise convolution as ATen and cuDNN compute it: one tap after the other into one sum, which begins with the
+// bias unless that is added to the rounded result. On 16-bit types this gives eager's own bits (see library.h).
+ArrayId lower_taps(Program& p, const Conv& c, const LibraryProduct& library, ArrayId bias,
+                   const Factors& factors, std::string label, NodeId node) {
+  const Shape shape = c.result_shape();
+  const DType dtype = c.input->dtype, sum = opmath(dtype);
+  const size_t channel = c.batched ? 1 : 0;
+  std::vector<ExprId> at;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    at.push_back(p.index(static_cast<int>(axis), shape[axis]));
+  const auto bias_at = [&] { return E{&p, p.read(bias, {at[channel]})}.cast(sum); };
+  E total{&p, p.real(0, sum)};
+  if (bias >= 0 && !library.bias_rounds) total = bias_at();
+  for (int64_t tap = 0; tap < product_of(c.kernel); ++tap) {
+    std::vector<ExprId> k{p.integer(0)};
+    int64_t rest = tap;
+    for (size_t axis = c.kernel.size(); axis-- > 0; rest /= c.kernel[axis])
+      k.insert(k.begin() + 1, p.integer(rest % c.kernel[axis]));
+    const auto [x, w] = factors(p, at, k);
+    total = call(Fn::kFma, x, w, total);
+  }
+  E result = total.cast(dtype);
+  if (bias >= 0 && library.bias_rounds) result = (result.cast(sum) + bias_at()).cast(dtype);
+  return p.add_map(shape, dtype, result.id, std::move(label), node);
+}
+
 template <ReadConv kRead>
 Result<std::vector<ArrayId>> lower_conv(LowerContext& ctx, const Call& call) {
   PN_TRY(Conv c, kRead(call));
@@ -170,6 +220,8 @@ Result<std::vector<ArrayId>> lower_conv(LowerContext& ctx, const Call& call) {
   Program& p = ctx.program();
   DType sum = opmath(dtype);
   size_t channel = c.batched ? 1 : 0;
+  const ConvProblem problem = problem_of(c);
+  const LibraryProduct library = library_conv(problem);
   int64_t in_per_group = c.in_channels / c.groups, out_per_group = c.out_channels / c.groups;
   Shape extents{in_per_group};
   extents.insert(extents.end(), c.kernel.begin(), c.kernel.end());
@@ -188,15 +240,20 @@ Result<std::vector<ArrayId>> lower_conv(LowerContext& ctx, const Call& call) {
     }
     ExprId value = q.cast(q.read(x, in), sum);
     if (inside != kNoExpr) value = q.select(inside, value, q.real(0, sum));
-    return std::pair<E, E>{{&q, value}, {&q, q.cast(q.read(w, in_weight), sum)}};
+    std::pair<E, E> both{{&q, value}, {&q, q.cast(q.read(w, in_weight), sum)}};
+    if (library.factors == LibraryProduct::Factors::kTf32)
+      both = {passnet::call(Fn::kTf32, both.first), passnet::call(Fn::kTf32, both.second)};
+    return both;
   };
-  ArrayId out = add_product(p, c.result_shape(), sum, extents, factors, label_of(call, "sum"), call.node->id);
   ArrayId bias = -1;
   if (c.bias) {
     PN_TRY(bias, ctx.array(call.arg("bias")));
   }
+  if (problem.depthwise() && product_of(c.kernel) <= kMostTaps)
+    return std::vector<ArrayId>{lower_taps(p, c, library, bias, factors, label_of(call), call.node->id)};
+  ArrayId out = add_product(p, c.result_shape(), sum, extents, factors, label_of(call, "sum"), call.node->id);
   if (!c.bias && sum == dtype) return std::vector<ArrayId>{out};
-  bool one_rounding = is_depthwise(c);
+  bool one_rounding = !library.bias_rounds;
   return std::vector<ArrayId>{add_epilogue(
       p, out, dtype,
       [&](E e, std::span<const ExprId> at) {
@@ -216,8 +273,9 @@ OpCost cost_conv(const Call& call) {
   // A transposed convolution multiplies every input with every tap.
   for (size_t i = 0; c->transposed && i < c->spatial; ++i) terms /= static_cast<double>(c->stride[i]);
   OpCost cost = product_cost(call, c->transposed ? 30 : 20.6, terms);
-  if (c->bias && !is_depthwise(*c)) cost.kernels = 2, cost.host_us += 6;
-  if (is_depthwise(*c)) cost.tensor_core = false;
+  const ConvProblem problem = problem_of(*c);
+  if (c->bias && library_conv(problem).bias_rounds) cost.kernels = 2, cost.host_us += 6;
+  if (problem.depthwise()) cost.tensor_core = false;
   return cost;
 }
 
@@ -237,6 +295,23 @@ constexpr std::string_view kTransposed =
     "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1";
 
 }  // namespace
+
+std::optional<ConvProblem> conv_problem(const Call& call) {
+  using Read = Result<Conv> (*)(const Call&);
+  static constexpr std::pair<std::string_view, Read> kReaders[] = {
+      {"conv1d", read_conv<1>},
+      {"conv2d", read_conv<2>},
+      {"conv3d", read_conv<3>},
+      {"conv_transpose1d", read_conv_transpose<1>},
+      {"conv_transpose2d", read_conv_transpose<2>},
+      {"conv_transpose3d", read_conv_transpose<3>}};
+  for (const auto& [name, read] : kReaders) {
+    if (call.row->name != name) continue;
+    const Result<Conv> conv = read(call);
+    return conv.ok() ? std::optional(problem_of(*conv)) : std::nullopt;
+  }
+  return std::nullopt;
+}
 
 std::vector<OpRow> conv_rows() {
   return {

@@ -1,10 +1,12 @@
 #include "plan/numerics_gate.h"
 
-#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "ops/library.h"
 
 namespace passnet {
 
@@ -12,8 +14,7 @@ namespace {
 
 constexpr double kOrderBound = 5e-6;     // half of the absolute tolerance at t = -5
 constexpr double kInputDeviation = 0.5;  // of the live inputs on which products are judged
-constexpr int64_t kSinglePositionElements = 1
-                                            << 13;  // of 1x1 convolutions of one position, as far as measured
+constexpr double kOrderedTerms = 384;  // of a 16-bit sum, whatever its order; more were outside now and then
 constexpr int64_t kReworkedElements =
     1 << 15;  // of a float16 reduction: at most a third of an element is expected outside
 
@@ -28,31 +29,35 @@ bool is_exact(const GraphFacts& facts, NodeId id) {
   return cls == OpClass::kView || cls == OpClass::kCopy || cls == OpClass::kTuple;
 }
 
-bool is_convolution(const Call& call) { return call.row->name.find("conv") != std::string_view::npos; }
-
-// One input channel a group: the library runs these without the matrix units.
-bool is_depthwise(const Call& call) {
-  const TensorMeta* weight = call.tensor("weight");
-  return weight != nullptr && weight->dim() >= 3 && weight->shape[1] == 1 &&
-         call.row->name.find("transpose") == std::string_view::npos;
-}
-
-// A 1x1 convolution that gives one position a channel.
-bool is_single_position(const Call& call, const TensorMeta& result) {
-  if (!is_convolution(call) || is_depthwise(call)) return false;
-  const TensorMeta* weight = call.tensor("weight");
-  if (weight == nullptr || weight->dim() < 3) return false;
-  for (size_t axis = 2; axis < weight->shape.size(); ++axis) {
-    if (weight->shape[axis] != 1 || result.shape[axis] != 1) return false;
-  }
-  return result.numel() <= kSinglePositionElements;
-}
-
-// Averages over many elements, so that single last places do not matter.
-bool averages(const GraphFacts& facts, NodeId id) {
+// Averages what `from` gives over many elements, so that single last places do not matter: a reduction, and a product
+// with the weights of a softmax, which add up to 1. A product with other weights can cancel.
+bool averages(const GraphFacts& facts, NodeId from, NodeId id) {
   if (!facts[id].call) return false;
   const OpClass cls = facts[id].call->row->cls;
-  return cls == OpClass::kProduct || cls == OpClass::kReduction;
+  return cls == OpClass::kReduction || (cls == OpClass::kProduct && facts[from].call->row->name == "softmax");
+}
+
+// The first call, anywhere after `from`, that rounds float32 operands to tf32, or may: what differs in the last place
+// before it can differ by 2^-11 of a factor after it.
+std::optional<NodeId> tf32_afterwards(const GraphFacts& facts, NodeId from) {
+  std::vector<NodeId> open = {from};
+  std::vector<bool> seen(facts.size(), false);
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    for (const NodeId user : facts[id].users) {
+      if (seen[static_cast<size_t>(user)]) continue;
+      seen[static_cast<size_t>(user)] = true;
+      open.push_back(user);
+      if (!facts[user].call) continue;
+      const std::optional<ConvProblem> problem = conv_problem(*facts[user].call);
+      if (problem && problem->dtype == DType::kFloat32 &&
+          library_conv(*problem).factors != LibraryProduct::Factors::kExact) {
+        return user;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 // Whether everything that the value goes through afterwards, to the end of the graph, is exact.
@@ -65,7 +70,7 @@ bool only_moved_afterwards(const GraphFacts& facts, NodeId from, bool averaging_
     for (const NodeId user : facts[id].users) {
       if (seen[static_cast<size_t>(user)]) continue;
       seen[static_cast<size_t>(user)] = true;
-      if (averaging_is_fine && averages(facts, user)) continue;
+      if (averaging_is_fine && averages(facts, from, user)) continue;
       if (!is_exact(facts, user)) return false;
       open.push_back(user);
     }
@@ -87,6 +92,64 @@ double terms(const NodeFacts& node, const TensorMeta& result) {
   return result.numel() > 0 ? node.cost.flops / (2.0 * static_cast<double>(result.numel())) : 0;
 }
 
+// A float32 result that may differ from eager's in its last places must not reach a convolution in tf32.
+void refuse_before_tf32(const GraphFacts& facts, NodeId id, Verdict& verdict) {
+  const Node& node = facts.graph().node(id);
+  if (!node.meta.is_tensor() || node.meta.tensor.dtype != DType::kFloat32) return;
+  if (const auto user = tf32_afterwards(facts, id)) {
+    verdict.refuse("reduction.tf32",
+                   fmt::format("{} may differ in its last places, and {} rounds what comes of it to tf32",
+                               node.name, facts.graph().node(*user).name),
+                   {node.name});
+  }
+}
+
+void judge_product(const GraphFacts& facts, NodeId id, Verdict& verdict) {
+  const Node& node = facts.graph().node(id);
+  const Call& call = *facts[id].call;
+  if (call.row->name.find("attention") != std::string_view::npos) {
+    verdict.refuse("product.attention",
+                   fmt::format("{}: the library's attention rounds its weights in its own way", node.name),
+                   {node.name});
+    return;
+  }
+  if (!node.meta.is_tensor()) return;
+  const TensorMeta& result = node.meta.tensor;
+  const double count = terms(facts[id], result);
+  const LibraryProduct library = library_product(call, result, static_cast<int64_t>(count));
+  if (library.same_bits) return;
+  if (library.factors == LibraryProduct::Factors::kUnknown) {
+    verdict.refuse(
+        "product.tf32",
+        fmt::format("{}: whether the library rounds this convolution's float32 operands to tf32 is "
+                    "not known",
+                    node.name),
+        {node.name});
+    return;
+  }
+  if (result.dtype == DType::kFloat32) {
+    refuse_before_tf32(facts, id, verdict);
+    const double error = std::ldexp(1.0, -24) * count * kInputDeviation * kInputDeviation;
+    if (error >= kOrderBound) {
+      verdict.refuse("product.order",
+                     fmt::format("{}: {:.0f} terms a sum: another order of summation may differ by {:.1e}",
+                                 node.name, count, error),
+                     {node.name});
+    }
+  } else if (conv_problem(call) && count > kOrderedTerms) {
+    verdict.refuse("product.order",
+                   fmt::format("{}: {:.0f} terms a sum, which the library adds in an order of its own",
+                               node.name, count),
+                   {node.name});
+  } else if (!only_moved_afterwards(facts, id, false)) {
+    verdict.refuse(
+        "product.rounding",
+        fmt::format("{}: a 16-bit product may differ in its last place, and what follows rounds again",
+                    node.name),
+        {node.name});
+  }
+}
+
 }  // namespace
 
 Verdict judge_numerics(const GraphFacts& facts, const Region& region) {
@@ -103,39 +166,8 @@ Verdict judge_numerics(const GraphFacts& facts, const Region& region) {
               node.name, node.meta.tensor.numel()),
           {node.name});
     }
-    if (!is_product(facts, id)) continue;
-    const Call& call = *facts[id].call;
-    if (call.row->name.find("attention") != std::string_view::npos) {
-      verdict.refuse("product.attention",
-                     fmt::format("{}: the library's attention rounds its weights in its own way", node.name),
-                     {node.name});
-      continue;
-    }
-    if (!node.meta.is_tensor()) continue;
-    const TensorMeta& result = node.meta.tensor;
-    if (result.dtype == DType::kFloat32) {
-      if (is_convolution(call) && !is_depthwise(call) && !is_single_position(call, result)) {
-        verdict.refuse(
-            "product.tf32",
-            fmt::format("{}: the library's float32 convolution rounds its operands to tf32", node.name),
-            {node.name});
-        continue;
-      }
-      const double error =
-          std::ldexp(1.0, -24) * terms(facts[id], result) * kInputDeviation * kInputDeviation;
-      if (error >= kOrderBound) {
-        verdict.refuse("product.order",
-                       fmt::format("{}: {:.0f} terms a sum: another order of summation may differ by {:.1e}",
-                                   node.name, terms(facts[id], result), error),
-                       {node.name});
-      }
-    } else if (!is_single_position(call, result) && !only_moved_afterwards(facts, id, false)) {
-      verdict.refuse(
-          "product.rounding",
-          fmt::format("{}: a 16-bit product may differ in its last place, and what follows rounds again",
-                      node.name),
-          {node.name});
-    }
+    if (is_rounded_reduction(facts, id)) refuse_before_tf32(facts, id, verdict);
+    if (is_product(facts, id)) judge_product(facts, id, verdict);
   }
   return verdict;
 }

@@ -32,18 +32,46 @@ TEST(NumericsGate, Float32ConvolutionsAreTf32InTheLibrary) {
           .ok());
 }
 
+// A 1x1 convolution and what follows it.
+std::string pointwise(std::string_view dtype, const std::string& batch, const std::string& channels,
+                      const std::string& results, const std::string& side, std::string_view after) {
+  const std::string t(dtype), out = t + "[" + batch + "," + results + "," + side + "," + side + "]";
+  return "%x : " + t + "[" + batch + "," + channels + "," + side + "," + side +
+         "]@0 = placeholder\n%w : " + t + "[" + results + "," + channels +
+         ",1,1]@1 = placeholder\n%c : " + out +
+         "@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\n%s : " + out +
+         "@3 = call_function " + std::string(after) + "(%c)\noutput ((%s,))\n";
+}
+
+TEST(NumericsGate, WhatHasTheLibrarysBitsMayBeWorkedOn) {
+  EXPECT_TRUE(judge(pointwise("f32", "8", "256", "96", "56", "torch.sigmoid"), {"c", "s"}).ok());
+  EXPECT_TRUE(judge(pointwise("f16", "8", "256", "96", "56", "torch.sigmoid"), {"c", "s"}).ok());
+  EXPECT_TRUE(judge(pointwise("f16", "8", "2048", "96", "7", "torch.sigmoid"), {"c", "s"})
+                  .refused_for("product.order"))
+      << "long sums are split";
+  EXPECT_TRUE(judge(pointwise("f16", "8", "24", "20", "7", "torch.sigmoid"), {"c", "s"})
+                  .refused_for("product.rounding"))
+      << "an odd number of positions";
+}
+
 TEST(NumericsGate, ShortProductsOfOnePositionPass) {
-  const auto excite = [](std::string_view dtype, int batch) {
-    const std::string t(dtype), n = std::to_string(batch);
-    return "%x : " + t + "[" + n + ",16,1,1]@0 = placeholder\n%w : " + t +
-           "[64,16,1,1]@1 = placeholder\n%c : " + t + "[" + n +
-           ",64,1,1]@2 = call_function torch.conv2d(%x, %w, None, (1, 1), (0, 0), (1, 1), 1)\n%s : " + t +
-           "[" + n + ",64,1,1]@3 = call_function torch.sigmoid(%c)\noutput ((%s,))\n";
+  EXPECT_TRUE(judge(pointwise("f32", "4", "64", "16", "1", "torch.sigmoid"), {"c", "s"}).ok());
+  EXPECT_TRUE(judge(pointwise("f32", "1", "16", "64", "1", "torch.sigmoid"), {"c", "s"}).ok());
+  EXPECT_TRUE(judge(pointwise("f16", "4", "16", "64", "1", "torch.sigmoid"), {"c", "s"}).ok());
+}
+
+TEST(NumericsGate, LastPlacesMustNotReachAConvolutionInTf32) {
+  const auto norm_before = [](std::string_view kernel) {
+    const std::string k(kernel);
+    return "%x : f32[2,64,16,16]@0 = placeholder\n%w : f32[64,64," + k +
+           "]@1 = placeholder\n%n : f32[2,64,16,16]@2 = call_function "
+           "torch.nn.functional.layer_norm(%x, (16, 16))\n%r : f32[2,64,16,16]@3 = call_function "
+           "torch.relu(%n)\n%c : f32[2,64,16,16]@4 = call_function torch.conv2d(%r, %w, None, (1, 1), (" +
+           (k == "1,1" ? "0, 0" : "1, 1") + "), (1, 1), 1)\noutput ((%c,))\n";
   };
-  EXPECT_TRUE(judge(excite("f32", 4), {"c", "s"}).ok());
-  EXPECT_TRUE(judge(excite("f16", 4), {"c", "s"}).ok());
-  EXPECT_TRUE(judge(excite("f16", 512), {"c", "s"}).refused_for("product.rounding"))
-      << "more elements than were measured";
+  EXPECT_TRUE(judge(norm_before("1,1"), {"n"}).refused_for("reduction.tf32"));
+  EXPECT_TRUE(judge(norm_before("3,3"), {"n", "r"}).refused_for("reduction.tf32")) << "it may use tf32";
+  EXPECT_TRUE(judge(norm_before("1,1"), {"r"}).ok());
 }
 
 TEST(NumericsGate, AProductWithoutAWeightIsJudgedToo) {

@@ -1,25 +1,55 @@
 #include "solve/shrink.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 
 namespace passnet {
 namespace {
 
-// Leading extents of inputs, the one on most elements first: batches are leading.
-std::vector<int64_t> candidates(const std::vector<TensorSpec>& tensors) {
-  std::map<int64_t, int64_t> weight;
-  for (const TensorSpec& t : tensors) {
-    if (t.shape.empty() || t.shape[0] < 2) continue;
-    int64_t numel = 1;
-    for (const int64_t extent : t.shape) numel *= extent;
-    weight[t.shape[0]] += numel;
+// An extent to be reduced: where it leads a shape (batches, as a rule), where it stands further inside, or both at once.
+enum class Place { kLeading, kInner, kAnywhere };
+
+struct Axis {
+  int64_t extent = 0;
+  Place place = Place::kLeading;
+  // Vectors are weights: they have no leading axis of their own.
+  bool holds(const TensorSpec& t, size_t axis) const {
+    if (t.shape[axis] != extent) return false;
+    return place == Place::kAnywhere || (place == Place::kLeading) == (axis == 0 && t.shape.size() > 1);
   }
-  std::vector<std::pair<int64_t, int64_t>> order;
-  for (const auto& [extent, elements] : weight) order.emplace_back(elements, extent);
-  std::sort(order.rbegin(), order.rend());
-  std::vector<int64_t> out;
-  for (const auto& [elements, extent] : order) out.push_back(extent);
+  // An inner axis of 1 would be broadcast where it was not before.
+  int64_t least() const { return place == Place::kLeading ? 1 : 2; }
+};
+
+// Batches first, and in each place the extent on most elements first.
+std::vector<Axis> candidates(const std::vector<TensorSpec>& tensors) {
+  std::vector<Axis> out;
+  for (const Place place : {Place::kLeading, Place::kInner, Place::kAnywhere}) {
+    std::map<int64_t, int64_t> weight;
+    for (const TensorSpec& t : tensors) {
+      for (size_t axis = 0; axis < t.shape.size(); ++axis) {
+        if (t.shape[axis] >= 2 && Axis{t.shape[axis], place}.holds(t, axis))
+          weight[t.shape[axis]] += input_elements({t});
+      }
+    }
+    std::vector<std::pair<int64_t, int64_t>> order;
+    for (const auto& [extent, elements] : weight) order.emplace_back(elements, extent);
+    std::sort(order.rbegin(), order.rend());
+    for (const auto& [elements, extent] : order) out.push_back({extent, place});
+  }
+  return out;
+}
+
+std::vector<TensorSpec> with_extent(const std::vector<TensorSpec>& tensors, const Axis& axis, int64_t to) {
+  std::vector<TensorSpec> out = tensors;
+  for (TensorSpec& t : out) {
+    if (t.has_data()) continue;
+    for (size_t k = 0; k < t.shape.size(); ++k) {
+      if (axis.holds(t, k)) t.shape[k] = to;
+    }
+  }
   return out;
 }
 
@@ -55,36 +85,60 @@ int64_t input_elements(const std::vector<TensorSpec>& tensors) {
   return sum;
 }
 
-std::optional<Shrunk> shrink_variant(const VariantFiles& files, const CapturedVariant& full, int64_t elements,
-                                     const CaptureOptions& options) {
-  for (const int64_t extent : candidates(files.tensors)) {
-    // Large to small, so that as much of the real size is run as time allows.
-    for (int64_t smaller = extent / 2; smaller >= 1; smaller = smaller > 2 ? smaller / 2 : smaller - 1) {
-      std::vector<TensorSpec> tensors = files.tensors;
-      Json meta = Json::object();
-      for (TensorSpec& t : tensors) {
-        if (t.shape.empty() || t.shape[0] != extent || t.has_data()) continue;
-        t.shape[0] = smaller;
-        meta[t.name] = {{"shape", t.shape}};
-      }
-      if (input_elements(tensors) > elements || meta.empty()) continue;
-      const std::vector<InputMeta> inputs = input_metas(tensors);
-      Result<Captured> captured = capture_model(files.model, &inputs, options);
-      if (!captured.ok()) continue;
-      const bool clean = std::none_of(captured->findings.begin(), captured->findings.end(),
-                                      [](const Diagnostic& d) { return d.severity == Severity::kError; });
-      if (!clean || !same_structure(full.graphs, captured->graphs)) continue;
-      Shrunk out;
-      out.variant.name = full.name;
-      out.variant.dtype = full.dtype;
-      out.variant.graphs = std::move(captured->graphs);
-      out.meta = std::move(meta);
-      out.from = extent;
-      out.to = smaller;
-      return out;
-    }
+namespace {
+
+// The variant with other inputs, if it is the same graph then.
+std::optional<Shrunk> captured_with(const VariantFiles& files, const CapturedVariant& full,
+                                    const std::vector<TensorSpec>& tensors, const CaptureOptions& options) {
+  const std::vector<InputMeta> inputs = input_metas(tensors);
+  Result<Captured> captured = capture_model(files.model, &inputs, options);
+  if (!captured.ok()) return std::nullopt;
+  const bool clean = std::none_of(captured->findings.begin(), captured->findings.end(),
+                                  [](const Diagnostic& d) { return d.severity == Severity::kError; });
+  if (!clean || !same_structure(full.graphs, captured->graphs)) return std::nullopt;
+  Shrunk out;
+  out.variant.name = full.name;
+  out.variant.dtype = full.dtype;
+  out.variant.graphs = std::move(captured->graphs);
+  out.elements = input_elements(tensors);
+  out.meta = Json::object();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].shape != files.tensors[i].shape) out.meta[tensors[i].name] = {{"shape", tensors[i].shape}};
   }
-  return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
+std::optional<Shrunk> shrink_variant(const VariantFiles& files, const CapturedVariant& full, int64_t elements,
+                                     int64_t most, const CaptureOptions& options) {
+  std::optional<Shrunk> best;
+  std::vector<TensorSpec> tensors = files.tensors;
+  std::vector<Shrunk::Change> changes;
+  for (const Axis& axis : candidates(files.tensors)) {
+    // Large to small, so that as much of the real size is run as time allows; the smallest one is the ground for the
+    // next axis.
+    std::vector<TensorSpec> least;
+    int64_t to = 0;
+    for (int64_t smaller = axis.extent / 2; smaller >= axis.least();
+         smaller = smaller > 2 ? smaller / 2 : smaller - 1) {
+      std::vector<TensorSpec> trial = with_extent(tensors, axis, smaller);
+      // Not worth it: a vector of weights, say, and no tensor at all where all have data.
+      if (smaller == axis.extent / 2 && 8 * input_elements(trial) > 7 * input_elements(tensors)) break;
+      auto found = captured_with(files, full, trial, options);
+      if (!found) continue;
+      found->changes = changes;
+      found->changes.push_back({axis.extent, smaller});
+      if (found->elements <= elements) return found;
+      if (found->elements <= most && (!best || found->elements < best->elements)) best = std::move(*found);
+      least = std::move(trial);
+      to = smaller;
+    }
+    if (to == 0) continue;
+    tensors = std::move(least);
+    changes.push_back({axis.extent, to});
+  }
+  return best;
 }
 
 }  // namespace passnet

@@ -80,7 +80,8 @@ TEST_F(StateToolsTest, AnotherModelIsNotMatched) {
 
 class ShrinkTest : public ::testing::Test {
  protected:
-  std::optional<Shrunk> shrink(const std::string& body, const std::string& meta, int64_t elements) {
+  std::optional<Shrunk> shrink(const std::string& body, const std::string& meta, int64_t elements,
+                               int64_t most = 0) {
     put_variant(files_, "v", model_text("x, w", body), meta);
     files_.put("s/graph_list.txt", "v\n");
     put_variant(files_, "s/v", model_text("x, w", body), meta);
@@ -91,7 +92,7 @@ class ShrinkTest : public ::testing::Test {
       return std::nullopt;
     }
     full_ = input_elements(files->tensors);
-    return shrink_variant(*files, sample_.variants[0], elements, {});
+    return shrink_variant(*files, sample_.variants[0], elements, std::max(elements, most), {});
   }
 
   MemoryFiles files_;
@@ -104,8 +105,10 @@ TEST_F(ShrinkTest, TheBatchIsHalvedUntilItFits) {
   const auto shrunk = shrink("\n        return (torch.relu(x + w),)\n", meta, 600);
   EXPECT_EQ(full_, 64 * 32 + 32);
   ASSERT_TRUE(shrunk.has_value());
-  EXPECT_EQ(shrunk->from, 64);
-  EXPECT_EQ(shrunk->to, 16) << "16 rows and the weight are 544 elements, 32 rows would be too many";
+  ASSERT_EQ(shrunk->changes.size(), 1u);
+  EXPECT_EQ(shrunk->changes[0].from, 64);
+  EXPECT_EQ(shrunk->changes[0].to, 16)
+      << "16 rows and the weight are 544 elements, 32 rows would be too many";
   EXPECT_EQ(shrunk->meta, Json({{"x", {{"shape", {16, 32}}}}}));
   const Graph& graph = shrunk->variant.graphs.at(0);
   EXPECT_EQ(graph.size(), sample_.variants[0].graphs[0].size());
@@ -119,7 +122,34 @@ TEST_F(ShrinkTest, AModelThatNamesItsBatchIsLeftWhole) {
 
 TEST_F(ShrinkTest, WhatCannotBecomeSmallEnoughIsLeftWhole) {
   const std::string meta = tensor_class("x", "[64, 32]") + tensor_class("w", "[32]");
-  EXPECT_FALSE(shrink("\n        return (torch.relu(x + w),)\n", meta, 40).has_value());
+  EXPECT_FALSE(shrink("\n        return (torch.relu(x + w).view(-1, 8, 32),)\n", meta, 40).has_value());
+}
+
+TEST_F(ShrinkTest, TheInnerAxesFollowWhereTheBatchIsNotEnough) {
+  const std::string meta = tensor_class("x", "[2, 3, 64, 64]") + tensor_class("w", "[3, 1, 1]");
+  const auto shrunk = shrink("\n        return (torch.relu(x + w),)\n", meta, 1000);
+  ASSERT_TRUE(shrunk.has_value());
+  ASSERT_EQ(shrunk->changes.size(), 2u);
+  EXPECT_EQ(shrunk->changes[0].from, 2);
+  EXPECT_EQ(shrunk->changes[1].from, 64);
+  EXPECT_EQ(shrunk->meta, Json({{"x", {{"shape", {1, 3, 16, 16}}}}}));
+  EXPECT_EQ(shrunk->elements, 3 * 16 * 16 + 3);
+}
+
+TEST_F(ShrinkTest, AnAxisOfTwoTensorsShrinksInBoth) {
+  const std::string meta = tensor_class("x", "[2, 512]") + tensor_class("w", "[512]");
+  const auto shrunk = shrink("\n        return (torch.relu(x + w),)\n", meta, 300);
+  ASSERT_TRUE(shrunk.has_value());
+  EXPECT_EQ(shrunk->meta, Json({{"w", {{"shape", {128}}}}, {"x", {{"shape", {1, 128}}}}}));
+}
+
+TEST_F(ShrinkTest, TheSmallestSelfServesUpToTheSecondLimit) {
+  const std::string meta = tensor_class("x", "[64, 32]") + tensor_class("w", "[32]");
+  const std::string body = "\n        return (torch.relu(x + w).view(-1, 8, 32),)\n";
+  const auto shrunk = shrink(body, meta, 40, 300);
+  ASSERT_TRUE(shrunk.has_value());
+  EXPECT_EQ(shrunk->changes.back().to, 8) << "the view needs eight rows";
+  EXPECT_FALSE(shrink(body, meta, 40, 200).has_value());
 }
 
 TEST_F(StateToolsTest, PassesAtAnotherSize) {

@@ -11,11 +11,6 @@ class Unsupported(Exception):
   """Something that the interpreter cannot run; says nothing about the kernel."""
 
 
-def _round_tf32_even(x):
-  bits = np.ascontiguousarray(x).view(np.uint32)
-  return (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
-
-
 def _round_tf32_away(x):
   bits = np.ascontiguousarray(x).view(np.uint32)
   return (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
@@ -23,7 +18,7 @@ def _round_tf32_away(x):
 
 INLINE_ASM = {
   "cvt.rna.tf32.f32 $0, $1;": lambda x: _round_tf32_away(x).view(np.int32),
-  "cvt.rn.tf32.f32 $0, $1;": lambda x: _round_tf32_even(x).view(np.int32),
+  "cvt.rn.tf32.f32 $0, $1;": lambda x: numeric.tf32_to_nearest(x).view(np.int32),
   "add.rn.f32 $0, $1, $2;": lambda a, b: a + b,
   "sub.rn.f32 $0, $1, $2;": lambda a, b: a - b,
   "mul.rn.f32 $0, $1, $2;": lambda a, b: a * b,

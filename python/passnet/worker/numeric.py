@@ -194,5 +194,12 @@ def float_to_int(x, dtype):
   return np.where(low, dtype(info.min), np.where(high, dtype(info.max), body)).astype(dtype)
 
 
+def tf32_to_nearest(x):
+  """float32 values as tf32 holds them: 10 bits of mantissa, ties to even."""
+  bits = np.ascontiguousarray(x, dtype=np.float32).view(np.uint32)
+  rounded = (bits + 4095 + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
+  return np.where(np.isnan(x), x, rounded.astype(np.uint32).view(np.float32))
+
+
 def tf32_toward_zero(x):
   return (np.ascontiguousarray(x, dtype=F32).view(np.uint32) & np.uint32(0xFFFFE000)).view(F32)

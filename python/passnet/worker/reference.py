@@ -136,6 +136,7 @@ _FUNCTIONS = {
   "max": np.maximum,
   "pow": _power,
   "sign": lambda x: ((x > 0).astype(np.int8) - (x < 0).astype(np.int8)).astype(x.dtype),
+  "tf32": numeric.tf32_to_nearest,
   "lt": np.less,
   "le": np.less_equal,
   "gt": np.greater,

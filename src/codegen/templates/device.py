@@ -24,12 +24,10 @@ def _div_by(a, b, r):
 
 @triton.jit
 def _round_tf32(a):
-    # To 10 bits of mantissa, ties to even; the matrix units would cut off. Of a 16-bit type nothing is lost.
-    if a.dtype == tl.float32:
-        u = a.to(tl.int32, bitcast=True)
-        r = (u + 4095 + ((u >> 13) & 1)) & -8192
-        a = tl.where(a == a, r.to(tl.float32, bitcast=True), a)
-    return a
+    # To 10 bits of mantissa, ties to even; the matrix units would cut off.
+    u = a.to(tl.int32, bitcast=True)
+    r = (u + 4095 + ((u >> 13) & 1)) & -8192
+    return tl.where(a == a, r.to(tl.float32, bitcast=True), a)
 
 
 @triton.jit
