@@ -62,6 +62,9 @@ struct Measured {
   std::optional<double> memory_growth, clock_ratio;  // bytes; claimed over seen seconds of the trials
   std::optional<int> first_correct_t;
   std::optional<double> low_90, high_90;  // of the ratio, where blocks were interleaved
+  // Of two compared compilers: the other one, and its time over this one's with the 90% interval.
+  std::string versus;
+  std::optional<double> versus_ratio, versus_low, versus_high;
   std::optional<double> bytes, seconds, compile_seconds;
   std::string hardware, protocol, isolation;
 

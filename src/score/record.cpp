@@ -178,6 +178,13 @@ Result<Measured> measured_of(const Json& record) {
   } else {
     read_failure(record, m);
   }
+  const Json& versus = at(record, "versus");
+  m.versus = text(versus, "compiler");
+  m.versus_ratio = number(versus, "ratio");
+  if (const std::vector<double> range = doubles(at(versus, "interval_90")); range.size() == 2) {
+    m.versus_low = range[0];
+    m.versus_high = range[1];
+  }
   const Json& clock = at(record, "parent_clock");
   const auto seen = number(clock, "seen"), claimed = number(clock, "claimed");
   // Between trials lies work that is not timed: only a span well above it can contradict the claim.

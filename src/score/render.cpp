@@ -171,6 +171,13 @@ std::string failures(const ScoreReport& report, std::string_view bullet) {
 
 std::string closing(const ScoreReport& report, std::string_view bullet) {
   std::string out = failures(report, bullet);
+  for (const ScoredVariant& v : report.variants) {
+    const Measured& m = v.measured;
+    if (m.versus_ratio)
+      out += fmt::format("{}{}: {} takes {:.4f} times as long as {}, 90% [{}, {}]\n", bullet, m.variant,
+                         m.versus, *m.versus_ratio, m.compiler, number(m.versus_low, 4),
+                         number(m.versus_high, 4));
+  }
   for (const auto& [compiler, guide] : report.advice)
     out += fmt::format("{}{}: {} -> {}: {}\n", bullet, compiler.empty() ? "-" : compiler, guide->signal,
                        guide->diagnosis, guide->action);
@@ -232,6 +239,11 @@ Json variant_json(const ScoredVariant& v) {
           {"score_if_fixed", v.if_fixed},
           {"eager_equals_itself", m.eager_equals_itself ? Json(*m.eager_equals_itself) : Json()},
           {"comparable", m.comparable ? Json(*m.comparable) : Json()},
+          {"versus", m.versus_ratio ? Json{{"compiler", m.versus},
+                                           {"ratio", *m.versus_ratio},
+                                           {"low_90", maybe(m.versus_low)},
+                                           {"high_90", maybe(m.versus_high)}}
+                                    : Json()},
           {"evidence", j.evidence},
           {"differences", j.differences}};
 }

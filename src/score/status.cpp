@@ -64,7 +64,8 @@ bool guessed_close_at(const Measured& m, int t) {
 }
 
 void fill_correctness(const Measured& m, Judged& j) {
-  const bool guess = !m.has_all_close() && m.source != Measured::Source::kRecord;
+  // A service took the sweep out of every variant; a single variant without one was torn off.
+  const bool guess = m.source == Measured::Source::kFilteredLog && m.types_match != false;
   j.estimated = guess && m.eager_types_seen && m.compiled_types_seen;
   for (int t = kFirstT; t <= kLastExtendedT; ++t) {
     const bool close = guess ? guessed_close_at(m, t) : close_at(m, t);
@@ -83,6 +84,11 @@ Outcome failure_of(const Measured& m, std::vector<std::string>& evidence) {
   const std::string& text = m.message;
   const auto say = [&](std::string line) { evidence.push_back(std::move(line)); };
   const std::string& code = m.verdict_code;
+  const auto one_of = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), m.exception) != names.end();
+  };
+  if (contains(text, "not done within")) return say(text), Outcome::kTimeout;
+  if (contains(text, "MB were printed")) return say(text), Outcome::kResource;
   if (code == "timeout" || code == "group_deadline") return say(text), Outcome::kTimeout;
   if (code == "output_limit" || code == "killed") return say(text), Outcome::kResource;
   if (code == "forged_answer") return say(text), Outcome::kForged;
@@ -113,7 +119,10 @@ Outcome failure_of(const Measured& m, std::vector<std::string>& evidence) {
     return say(text), Outcome::kMultiOutput;
   if (m.failed_in == "eager" || (m.eager_failed_line && !m.compiled_failed_line))
     return say(text), Outcome::kEagerFailed;
-  if (m.failed_in == "load") return say(text), Outcome::kLoadError;
+  if (m.failed_in == "load" || contains(text, "No replacement functions available") ||
+      contains(text, "unstable replacement_func") ||
+      one_of({"ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError"}))
+    return say(text), Outcome::kLoadError;
   if (!m.result && m.exception.empty() && text.empty() && m.verdict_code.empty() && !m.eager_failed_line &&
       !m.compiled_failed_line)
     return say("no result line"), Outcome::kIncomplete;
@@ -221,7 +230,7 @@ Judged judge(const Measured& m, bool compat) {
   j.speedup = m.speedup_e2e;
   fill_correctness(m, j);
   // A filtered log has no sweep, and the public rules would call every variant of it a shape mismatch.
-  const bool ran = m.eager_types_seen && m.compiled_types_seen;
+  const bool ran = m.eager_types_seen && m.compiled_types_seen && (m.result || m.speedup_e2e);
   if (ran) {
     j.outcome = result_of(m, j, j.evidence);
   } else {

@@ -110,7 +110,7 @@ def failure(error):
   inner = pass_manager.innermost(error)
   return {
     **describe(inner, with_traceback=False),
-    "type": type(error).__name__,
+    "type": type(inner if isinstance(error, WorkerError) else error).__name__,
     "traceback": "".join(traceback.format_exception(type(inner), inner, inner.__traceback__)[-20:]),
   }
 
@@ -133,6 +133,7 @@ class Side:
     self.mismatched_warm = None
     self.allocated = []  # bytes allocated on the device after each warm-up
     self.compile_seconds = None
+    self.skipped = []  # files left out, where that left nothing to load
     self.state_changes = []  # what loading the passes changed
 
   @property
@@ -165,7 +166,9 @@ class _Job:
     else:
       self._public_order(sides[0], eager)
     with self.lock.held(exclusive=False):  # comparing keeps the device busy
-      return [self._judge(s, eager) for s in sides]
+      records = [self._judge(s, eager) for s in sides]
+    self._versus(sides, records)
+    return records
 
   def _load(self, sides, eager):
     self.report({"phase": "load"})
@@ -177,7 +180,7 @@ class _Job:
           side.backend = compilers.load_backend(side.spec)
           side.state_changes = audit.changes(before)
         except Exception as e:  # noqa: BLE001
-          side.error, side.failed_in = failure(e), "load"
+          side.error, side.failed_in, side.skipped = failure(e), "load", getattr(e, "skipped", [])
     named = replay.public_inputs(self.variant)
     self.model = samples.build_model(self.variant, self.device.type)
     metas = samples.ordered_metas(self.variant, self.model)
@@ -426,6 +429,8 @@ class _Job:
       **self.facts,
       **fields,
     }
+    if side.skipped:
+      record["skipped"] = side.skipped
     if side.backend is not None:
       loaded = side.backend.pass_set
       record.update(
@@ -507,6 +512,21 @@ class _Job:
     if self.interleave and side is not eager:
       fields["speedup_e2e_90"] = timing.ratio_interval(*(self._blocks(s) for s in (eager, side)))
     return self._record(side, eager, fields)
+
+  def _versus(self, sides, records):
+    """Of two compilers that are compared: the ratio of their times, first over second, with its 90% interval."""
+    by_name = {s.name: s for s in sides}
+    pair = [by_name.get(name) for name in self.options.get("compare") or ()]
+    if len(pair) != 2 or any(s is None or s.error is not None for s in pair):
+      return
+    first, second = (np.median(self._accepted(s)["e2e_ms"]) for s in pair)
+    for record in records:
+      if record["compiler"] == pair[1].name:
+        record["versus"] = {
+          "compiler": pair[0].name,
+          "ratio": float(f"{first / second:.5f}"),
+          "interval_90": timing.ratio_interval(*(self._blocks(s) for s in pair)),
+        }
 
   def _blocks(self, side):
     times = self._accepted(side)["e2e_ms"]

@@ -193,6 +193,9 @@ def load(
   out = PassSet(directory=pass_dir)
   try:
     return _load(out, pass_dir, const_dir, rejected, replacement_func_limit, pattern_limit)
+  except Exception as e:
+    e.skipped = out.skipped  # why nothing was left to load
+    raise
   finally:
     out.modules = {name: m for name, m in sys.modules.items() if name.startswith(PACKAGE + ".")}
 
