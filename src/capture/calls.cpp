@@ -62,7 +62,9 @@ double smallest_of(DType dtype) {
 Result<Interpreter::Arguments> Interpreter::arguments(const Expr& e) {
   Arguments out;
   out.args.reserve(e.items.size());
+  const StackMark mark(*this);
   for (const Expr* item : e.items) {
+    if (!out.args.empty()) push(out.args.back());
     if (item->kind == ExprKind::kStarred) {
       PN_TRY(const Value spread, eval(*item->value));
       PN_TRY(std::vector<Value> more, elements(*item, spread));
@@ -72,8 +74,10 @@ Result<Interpreter::Arguments> Interpreter::arguments(const Expr& e) {
     PN_TRY(Value v, eval(*item));
     out.args.push_back(std::move(v));
   }
+  if (!out.args.empty() && !e.keywords.empty()) push(out.args.back());
   for (const pysrc::Keyword& keyword : e.keywords) {
     PN_TRY(Value v, eval(*keyword.value));
+    push(v);
     if (!keyword.name.empty()) {
       if (out.keyword(keyword.name) != nullptr) {
         return error("pysrc.syntax", fmt::format("the keyword '{}' is given twice", keyword.name),
@@ -95,7 +99,10 @@ Result<Value> Interpreter::call(const Expr& e, const std::string& hint) {
       !(callee.value->kind == ExprKind::kName && callee.value->text == self_)) {
     PN_TRY(const Value object, eval(*callee.value));
     if (object.kind() != Value::Kind::kConstant) {
+      const StackMark mark(*this);
+      push(object);
       PN_TRY(Arguments args, arguments(e));
+      mark.drop();
       return method_call(e, object, callee.text, std::move(args), hint);
     }
     PN_TRY(Arguments args, arguments(e));
@@ -116,7 +123,7 @@ Result<Value> Interpreter::method_call(const Expr& e, const Value& object, std::
     const NodeId node = object.as_node();
     PN_TRY(std::optional<Value> known, metadata_method(e, node, method, arguments));
     if (known) return std::move(*known);
-    if (method == "item" && items_.contains(node)) return items_.at(node);
+    if (method == "item") return number_of(e, "'.item()'", object);
     if (has(kValueMethods, method)) return graph_break(fmt::format("'.{}()'", method), e.span);
     if (method == "__getitem__" && arguments.args.size() == 1) {
       return subscript_of(e, object, arguments.args.front(), hint);
@@ -218,6 +225,8 @@ Value Interpreter::move_devices(const Value& v, bool direct) const {
 
 Result<Value> Interpreter::global_call(const Expr& e, const std::string& target, Arguments arguments,
                                        const std::string& hint) {
+  PN_TRY(std::optional<Value> special, special_call(e, target, arguments));
+  if (special) return std::move(*special);
   PN_TRY(std::optional<Value> computed, computed_call(e, target, arguments));
   if (computed) return std::move(*computed);
   if (target.starts_with("builtins.") || target.starts_with("math.")) {
@@ -321,24 +330,15 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
     if (args[0].is_node()) return metadata_method(e, args[0].as_node(), "__len__", {});
   }
   if ((target == "builtins.int" || target == "builtins.float") && args.size() == 1 && args[0].is_node()) {
-    const auto it = items_.find(args[0].as_node());
-    if (it == items_.end()) return nothing;
-    if (target == "builtins.float") return found(Value::real(it->second.as_double()));
-    return found(Value::integer(it->second.kind() == Value::Kind::kFloat
-                                    ? static_cast<int64_t>(it->second.as_double())
-                                    : it->second.as_int()));
+    PN_TRY(const Value number, number_of(e, fmt::format("{}() of a tensor", target.substr(9)), args[0]));
+    if (target == "builtins.float") return found(Value::real(number.as_double()));
+    if (number.kind() != Value::Kind::kFloat) return found(Value::integer(number.as_int()));
+    if (!(std::fabs(number.as_double()) < 9.2e18)) return nothing;
+    return found(Value::integer(static_cast<int64_t>(number.as_double())));
   }
   const bool numbers = std::all_of(args.begin(), args.end(), [](const Value& v) { return v.is_number(); });
   if (!plain || args.empty()) return nothing;
-  if (target == "torch.sym_sum" && args[0].is_sequence() && !holds_node(args[0])) {
-    Value total = Value::integer(0);
-    for (const Value& v : args[0].items()) {
-      PN_TRY(total, folded(e, fold_binary("+", total, v)));
-    }
-    return found(std::move(total));
-  }
-  if ((target == "builtins.max" || target == "builtins.min" || target == "torch.sym_max" ||
-       target == "torch.sym_min")) {
+  if (target == "builtins.max" || target == "builtins.min") {
     const std::vector<Value>& over = args.size() == 1 && args[0].is_sequence() ? args[0].items() : args;
     if (over.empty() || !std::all_of(over.begin(), over.end(), [](const Value& v) { return v.is_number(); }))
       return nothing;
@@ -375,9 +375,8 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
   }
   if (args.size() != 1) return nothing;
   if (target == "builtins.bool") return found(Value::boolean(*truth(x)));
-  if (target == "builtins.float" || target == "torch.sym_float") return found(Value::real(x.as_double()));
-  if (target == "builtins.int" || target == "torch.sym_int" || target == "math.floor" ||
-      target == "math.ceil") {
+  if (target == "builtins.float") return found(Value::real(x.as_double()));
+  if (target == "builtins.int" || target == "math.floor" || target == "math.ceil") {
     if (x.kind() != Value::Kind::kFloat) return found(Value::integer(x.as_int()));
     const double d = target == "math.floor"  ? std::floor(x.as_double())
                      : target == "math.ceil" ? std::ceil(x.as_double())
@@ -389,7 +388,7 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
     if (x.kind() == Value::Kind::kFloat) return found(Value::real(std::fabs(x.as_double())));
     if (x.as_int() != std::numeric_limits<int64_t>::min()) return found(Value::integer(std::abs(x.as_int())));
   }
-  if ((target == "math.sqrt" || target == "torch.sym_sqrt") && x.as_double() >= 0) {
+  if (target == "math.sqrt" && x.as_double() >= 0) {
     return found(Value::real(std::sqrt(x.as_double())));
   }
   if (target == "math.exp") return found(Value::real(std::exp(x.as_double())));

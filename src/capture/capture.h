@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@ struct InputMeta {
   TensorMeta tensor;
   // The value of a 0-dim input that the metadata fixes: what `.item()` on it gives.
   std::optional<Value> item;
+  // The elements of an input of integers or bools, in row-major order, where the metadata fixes them.
+  std::shared_ptr<const std::vector<double>> integers;
 };
 
 struct CaptureOptions {
@@ -33,6 +36,13 @@ struct CaptureOptions {
 // with findings is complete in nodes and arguments; values whose metadata could not be derived are kUnknown.
 struct Captured {
   std::vector<Graph> graphs;
+  // Where the placeholders of graphs behind a break come from: another graph's node (by its name there), or the code
+  // between two graphs (graph -1). Parameters of forward have no entry. Per graph, keyed by the placeholder's name.
+  struct Origin {
+    int graph = -1;
+    std::string node;
+  };
+  std::vector<std::map<std::string, Origin>> origins;
   std::vector<Diagnostic> findings;
 };
 

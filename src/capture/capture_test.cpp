@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <regex>
 #include <string>
 
@@ -204,16 +205,63 @@ TEST(Capture, NothingToCompute) {
   EXPECT_EQ(traced("c = a[0]\nreturn ()"), "");
 }
 
+// forward(self, a, b, n) with a, b of shape [2, 8, 4] and a single integer of value 3; tests/differential/dynamo_cases.py
+// compares many more forms with what dynamo was recorded to do.
+Result<Captured> broken(const std::string& body) {
+  static std::vector<InputMeta> inputs = {input("a", {2, 8, 4}), input("b", {2, 8, 4}),
+                                          input("n", {}, DType::kInt64), input("k", {4}, DType::kInt64)};
+  inputs[2].item = Value::integer(3);
+  inputs[3].integers = std::make_shared<const std::vector<double>>(std::vector<double>{1, 0, 2, 0});
+  return capture_model(SourceBuffer("model.py", model("a, b, n, k", body)), &inputs);
+}
+
 TEST(Capture, GraphBreaks) {
-  EXPECT_EQ(traced("return (b * a.sum().item(),)"),
-            "capture.graph_break: '.item()' needs a tensor's value: torch.compile breaks the graph here");
-  EXPECT_EQ(traced("if a.sum() > 0:\n    b = b + 1\nreturn (b,)").substr(0, 19), "capture.graph_break");
-  EXPECT_EQ(traced("return (a[a > 0],)").substr(0, 19), "capture.graph_break");
-  std::vector<InputMeta> inputs = {input("a", {2}), input("n", {}, DType::kInt64)};
-  inputs[1].item = Value::integer(3);
-  EXPECT_EQ(text_of(capture_model(SourceBuffer("model.py", model("a, n", "k = n.item()\nreturn (a * k,)")),
-                                  &inputs)),
+  EXPECT_EQ(text_of(broken("k = n.item()\nreturn (a * k,)")),
             std::string(kA) + "%mul = call_function operator.mul(%a, 3)\noutput ((%mul,))\n");
+  const Result<Captured> two =
+      broken("c = a + b\nd = c * 2\nc = None\ni = n.item()\ne = d * i\nreturn (e, b + 1)");
+  EXPECT_EQ(text_of(two), std::string(kA) + kB +
+                              "%c = call_function operator.add(%a, %b)\n"
+                              "%d = call_function operator.mul(%c, 2)\noutput ((%d,))\n--\n" +
+                              kB +
+                              "%d = placeholder\n%e = call_function operator.mul(%d, 3)\n"
+                              "%add = call_function operator.add(%b, 1)\noutput ((%e, %add))\n");
+  ASSERT_EQ(two->origins.size(), 2u);
+  EXPECT_TRUE(two->origins[0].empty());
+  ASSERT_EQ(two->origins[1].size(), 1u);  // b is a parameter
+  EXPECT_EQ(two->origins[1].at("d").graph, 0);
+  EXPECT_EQ(two->origins[1].at("d").node, "d");
+}
+
+TEST(Capture, ValuesBetweenGraphs) {
+  // The mask's elements are known, so the shape behind it is.
+  const Result<Captured> masked = broken("m = k > 0\nj = k[m]\nreturn (j + 1,)");
+  ASSERT_TRUE(masked.ok()) << masked.error().message;
+  ASSERT_EQ(masked->graphs.size(), 2u);
+  EXPECT_EQ(masked->graphs[1].nodes()[0]->meta.tensor.shape, (std::vector<int64_t>{2}));
+  EXPECT_EQ(masked->origins[1].begin()->second.graph, -1);
+  EXPECT_EQ(text_of(broken("return (a[a > 0],)")).substr(0, 19), "capture.graph_break");
+  EXPECT_EQ(text_of(broken("if a.sum().long() > 0:\n    b = b + 1\nreturn (b,)")).substr(0, 19),
+            "capture.graph_break");
+  EXPECT_EQ(text_of(broken("for i in range(2):\n    b = b * n.item()\nreturn (b,)")).substr(0, 19),
+            "capture.graph_break");
+  // A float's value only stands in the graph: it is complete but for that.
+  const Result<Captured> drawn = broken("return (b * a.sum().item(),)");
+  ASSERT_TRUE(drawn.ok());
+  ASSERT_EQ(drawn->findings.size(), 1u);
+  EXPECT_EQ(drawn->findings[0].code, "capture.drawn_value");
+  EXPECT_EQ(drawn->graphs.size(), 2u);
+}
+
+TEST(Capture, RestThatRunsUncompiled) {
+  // A slice with a tensor cannot be carried over a break; a list times a tensor ends all at the statement before.
+  EXPECT_EQ(text_of(broken("c = a * 2\nd = c[slice(n, None)]\nreturn (d + 1,)")),
+            std::string(kA) + "%c = call_function operator.mul(%a, 2)\noutput ((%c,))\n");
+  EXPECT_EQ(text_of(broken("c = a * 2\nd = c + 1\ne = [None] * n\nreturn (d + 1,)")),
+            std::string(kA) +
+                "%c = call_function operator.mul(%a, 2)\n"
+                "%d = call_function operator.add(%c, 1)\noutput ((%d,))\n");
+  EXPECT_EQ(text_of(broken("c = a * 2\ne = [None] * n\nreturn (c + 1,)")), "");
 }
 
 TEST(Capture, DevicesMoveAsTheEvaluatorMovesThem) {

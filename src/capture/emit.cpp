@@ -14,13 +14,9 @@ namespace {
 constexpr std::size_t kMaxNodes = std::size_t{1} << 20;
 
 // Functions called for what they do to torch's state: they have no value, and no operator row.
-constexpr std::string_view kWithoutValue[] = {"torch._C._set_grad_enabled",
-                                              "torch._C._log_api_usage_once",
-                                              "torch.amp.autocast_mode._exit_autocast",
+constexpr std::string_view kWithoutValue[] = {"torch._C._set_grad_enabled", "torch._C._log_api_usage_once",
                                               "torch._functorch.predispatch.lazy_load_decompositions",
-                                              "torch._functorch.vmap.lazy_load_decompositions",
-                                              "torch._check",
-                                              "torch._check_is_size"};
+                                              "torch._check", "torch._check_is_size"};
 
 bool has_unknown_operand(const Graph& graph, const Node& node) {
   bool unknown = false;
@@ -39,9 +35,11 @@ void Interpreter::infer_node(NodeId id, const Span& span) {
     return;
   }
   if (has_unknown_operand(draft_, node)) return;  // the cause was reported where it arose
+  if (infer_vmap(id)) return;
   const Status status = infer(draft_, node);
   if (status.ok()) {
     settle_device(node);
+    if (!levels_.empty()) inherit_levels(node);
     return;
   }
   if (node.target == "torch.sym_sum" && sum_of_sizes(node)) return;
@@ -104,7 +102,23 @@ Result<Value> Interpreter::emit(const Expr& at, NodeOp op, std::string target, A
   infer_node(id, at.span);
   // dynamo does not trace into a shape that depends on values (a subscript by a mask, nonzero): it breaks the graph.
   if (findings_.size() > findings && findings_.back().code == "ops.data_dependent_shape") {
-    return graph_break("a shape that depends on values", at.span);
+    const Node& refused = draft_.node(id);
+    if (refused.target != "operator.getitem" || !refused.args[0].is_node()) {
+      return graph_break("a shape that depends on values", at.span);
+    }
+    findings_.resize(findings);
+    return masked(at, id, hint);
+  }
+  if (findings_.size() > findings && findings_.back().code == "ops.unknown_value") {
+    PN_TRY(std::optional<Value> ran, run_between(at, id, hint));
+    if (ran) {
+      findings_.resize(findings);
+      return std::move(*ran);
+    }
+  }
+  if (needs_number(id)) {
+    PN_TRY(std::optional<Value> ran, run_between(at, id, hint));
+    if (ran) return std::move(*ran);
   }
   return expand(at, id);
 }

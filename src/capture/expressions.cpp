@@ -58,13 +58,19 @@ Result<Value> Interpreter::eval(const Expr& e, const std::string& hint) {
     case ExprKind::kUnary: return unary(e, hint);
     case ExprKind::kBinary: {
       PN_TRY(const Value a, eval(*e.items[0]));
+      const StackMark mark(*this);
+      push(a);
       PN_TRY(const Value b, eval(*e.items[1]));
+      mark.drop();
       return binary(e, e.op(), a, b, hint);
     }
     case ExprKind::kBoolOp: {
       PN_TRY(Value a, eval(*e.items[0]));
-      const std::optional<bool> first = truth(a);
-      if (!first) return graph_break(fmt::format("'{}' on a tensor", e.op()), e.items[0]->span);
+      std::optional<bool> first = truth(a);
+      if (!first) {
+        PN_TRY(const Value number, number_of(*e.items[0], fmt::format("'{}' on a tensor", e.op()), a));
+        first = truth(number);
+      }
       if (*first == (e.op() == "or")) return a;
       return eval(*e.items[1]);
     }
@@ -81,7 +87,7 @@ Result<Value> Interpreter::eval(const Expr& e, const std::string& hint) {
 }
 
 Result<Value> Interpreter::name(const Expr& e) {
-  if (const auto it = locals_.find(e.text); it != locals_.end()) return it->second;
+  if (const auto it = locals_.find(e.text); it != locals_.end()) return it->second.value;
   if (const auto it = globals_.find(e.text); it != globals_.end()) return it->second;
   if (e.text == self_) return unsupported("use of self", e.span);
   return error("capture.undefined_name", fmt::format("the name '{}' is not defined", e.text), e.span)
@@ -91,7 +97,9 @@ Result<Value> Interpreter::name(const Expr& e) {
 Result<Value> Interpreter::sequence(const Expr& e) {
   std::vector<Value> items;
   items.reserve(e.items.size());
+  const StackMark mark(*this);
   for (const Expr* item : e.items) {
+    if (!items.empty()) push(items.back());
     if (item->kind == ExprKind::kStarred) {
       PN_TRY(const Value spread, eval(*item->value));
       PN_TRY(std::vector<Value> more, elements(*item, spread));
@@ -107,7 +115,8 @@ Result<Value> Interpreter::sequence(const Expr& e) {
 Result<bool> Interpreter::condition(const Expr& e) {
   PN_TRY(const Value v, eval(e));
   if (const std::optional<bool> known = truth(v)) return *known;
-  return graph_break("a branch on a tensor", e.span);
+  PN_TRY(const Value number, number_of(e, "a branch on a tensor", v));
+  return *truth(number);
 }
 
 Result<std::vector<Value>> Interpreter::elements(const Expr& e, const Value& value) {
@@ -216,7 +225,10 @@ Result<Value> Interpreter::tensor_attribute(const Expr& e, NodeId node, const st
 
 Result<Value> Interpreter::subscript(const Expr& e, const std::string& hint) {
   PN_TRY(const Value object, eval(*e.value));
+  const StackMark mark(*this);
+  push(object);
   PN_TRY(const Value index, eval(*e.items.front()));
+  mark.drop();
   return subscript_of(e, object, index, hint);
 }
 
@@ -245,7 +257,10 @@ Result<Value> Interpreter::unary(const Expr& e, const std::string& hint) {
   PN_TRY(const Value a, eval(*e.value));
   const std::string& op = e.op();
   if (!a.is_node()) return folded(e, fold_unary(op, a));
-  if (op == "not") return graph_break("'not' on a tensor", e.span);
+  if (op == "not") {
+    PN_TRY(const Value number, number_of(e, "'not' on a tensor", a));
+    return folded(e, fold_unary(op, number));
+  }
   const char* target = op == "-" ? "operator.neg" : op == "~" ? "operator.invert" : "operator.pos";
   return emit(e, NodeOp::kCallFunction, target, {{a}, {}}, hint);
 }
@@ -255,6 +270,11 @@ Result<Value> Interpreter::binary(const Expr& at, std::string_view op, const Val
   if (!a.is_node() && !b.is_node()) return folded(at, fold_binary(op, a, b));
   const std::string_view target = binary_operator_target(op);
   if (target.empty()) return unsupported(fmt::format("'{}' operator", op), at.span);
+  if (op == "*" && inputs_ != nullptr && (a.is_sequence() || b.is_sequence())) {
+    // [None] * n with a tensor n: dynamo breaks the graph and does not get going again.
+    PN_CHECK_OK(give_up(at, "a list times a tensor"));
+    return Value::none();
+  }
   for (const Value* side : {&a, &b}) {
     if (side->is_none() || side->kind() == Value::Kind::kString || side->is_sequence()) {
       return error("capture.value",

@@ -75,8 +75,10 @@ Result<Captured> Interpreter::run() {
     return unsupported(forward->is_async ? "async method" : "decorated method", forward->span);
   }
   PN_CHECK_OK(bind_parameters(*forward));
-  PN_TRY(const Flow flow, block(forward->body));
-  if (flow == Flow::kNext) result_ = Value::none();
+  body_ = &forward->body;
+  const Result<Flow> flow = block(forward->body);
+  if (!flow.ok() && compiled_) return flow.error();
+  if (flow.ok() && *flow == Flow::kNext) result_ = Value::none();
   return finish();
 }
 
@@ -100,7 +102,13 @@ Status Interpreter::bind_globals() {
 }
 
 Result<Value> Interpreter::import(const Stmt& s) {
-  std::unordered_map<std::string, Value>& scope = locals_.empty() ? globals_ : locals_;
+  const auto bind = [&](const std::string& name, Value value) {
+    if (body_ == nullptr) {
+      globals_[name] = std::move(value);
+    } else {
+      set_local(name, std::move(value));
+    }
+  };
   for (const pysrc::ImportedName& name : s.names) {
     if (name.name == "*") {
       return error("capture.unsupported", "a star import hides which names exist", s.span)
@@ -110,15 +118,21 @@ Result<Value> Interpreter::import(const Stmt& s) {
       // `import a.b` binds a; `import a.b as c` binds the inner module.
       const bool aliased = !name.alias.empty();
       const std::string bound = aliased ? name.alias : name.name.substr(0, name.name.find('.'));
-      scope[bound] = Value::constant(Value::Kind::kConstant, aliased ? name.name : bound);
+      bind(bound, Value::constant(Value::Kind::kConstant, aliased ? name.name : bound));
       continue;
     }
     const std::string dotted = s.text + "." + name.name;
     const std::optional<Value> constant = constant_global(dotted);
-    scope[name.alias.empty() ? name.name : name.alias] =
-        constant ? *constant : Value::constant(Value::Kind::kConstant, dotted);
+    bind(name.alias.empty() ? name.name : name.alias,
+         constant ? *constant : Value::constant(Value::Kind::kConstant, dotted));
   }
   return Value::none();
+}
+
+void Interpreter::set_local(const std::string& name, Value value) {
+  Local& local = locals_[name];
+  if (local.rank < 0) local.rank = next_rank_++;
+  local.value = std::move(value);
 }
 
 Status Interpreter::bind_parameters(const Stmt& forward) {
@@ -149,6 +163,9 @@ Status Interpreter::bind_parameters(const Stmt& forward) {
         tensor.device = options_.device == "cuda" ? "cuda:0" : options_.device;
         node.meta = Meta::of(std::move(tensor));
         if (it->item) items_.emplace(node.id, *it->item);
+        if (it->integers && static_cast<int64_t>(it->integers->size()) == it->tensor.numel()) {
+          known_.fix(node.id, {it->tensor.shape, it->tensor.dtype, *it->integers});
+        }
       } else if (p.default_value == nullptr) {
         findings_.push_back(
             error("capture.input_without_meta",
@@ -157,20 +174,25 @@ Status Interpreter::bind_parameters(const Stmt& forward) {
                                        p.name)));
       }
     }
-    locals_[p.name] = Value::node(node.id);
+    set_local(p.name, Value::node(node.id));
   }
+  parameters_ = static_cast<NodeId>(draft_.size());
   from_input_.assign(draft_.size(), true);
   return ok_status();
 }
 
 Result<Interpreter::Flow> Interpreter::block(const std::vector<const Stmt*>& body) {
-  for (const Stmt* s : body) {
+  for (const Stmt* const& s : body) {
     if (++steps_ > kMaxSteps) {
       return error("capture.too_long", "the model runs too many statements", s->span)
           .with_hint("Unroll the loop or shorten it.");
     }
+    if (&body == body_) {
+      statement_index_ = static_cast<std::size_t>(&s - body.data());
+      statement_start_ = static_cast<NodeId>(draft_.size());
+    }
     PN_TRY(const Flow flow, statement(*s));
-    if (flow == Flow::kReturned) return flow;
+    if (flow == Flow::kReturned || !compiled_) return Flow::kReturned;
   }
   return Flow::kNext;
 }
@@ -212,11 +234,13 @@ Result<Interpreter::Flow> Interpreter::statement(const Stmt& s) {
       if (s.is_async) return unsupported("async for loop", s.span);
       PN_TRY(const Value over, eval(*s.value));
       PN_TRY(const std::vector<Value> items, elements(*s.value, over));
+      ++loops_;
       for (const Value& item : items) {
         PN_CHECK_OK(assign(*s.exprs.front(), item));
         PN_TRY(const Flow flow, block(s.body));
         if (flow == Flow::kReturned) return flow;
       }
+      --loops_;
       return block(s.orelse);
     }
     case StmtKind::kClass:
@@ -228,7 +252,7 @@ Result<Interpreter::Flow> Interpreter::statement(const Stmt& s) {
 
 Status Interpreter::assign(const Expr& target, Value value) {
   switch (target.kind) {
-    case ExprKind::kName: locals_[target.text] = std::move(value); return ok_status();
+    case ExprKind::kName: set_local(target.text, std::move(value)); return ok_status();
     case ExprKind::kTuple:
     case ExprKind::kList: return unpack(target, target.items, value);
     case ExprKind::kSubscript: {
@@ -296,7 +320,7 @@ Status Interpreter::augmented(const Stmt& s) {
            binary(target, s.op, old, operand, target.kind == ExprKind::kName ? target.text : std::string()));
   }
   if (target.kind == ExprKind::kName) {
-    locals_[target.text] = std::move(updated);
+    set_local(target.text, std::move(updated));
     return ok_status();
   }
   if (!object.is_node()) return unsupported("store into a list or dict", target.span);

@@ -1,6 +1,7 @@
 #include "sample/weight_meta.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -151,10 +152,16 @@ class SpecReader {
       if (e.kind != ExprKind::kList && e.kind != ExprKind::kTuple)
         return not_literal(name, e, "flat list of numbers");
       spec.data_count = static_cast<int64_t>(e.items.size());
+      std::vector<double> values;
       for (const Expr* item : e.items) {
         const std::optional<Value> v = literal(*item);
         if (!v || !v->is_number()) return not_literal(name, *item, "flat list of numbers");
         if (spec.data_head.size() < kDataHead) spec.data_head.push_back(*v);
+        if (values.size() < kMaxIntegers && v->kind() != Value::Kind::kFloat)
+          values.push_back(v->as_double());
+      }
+      if (values.size() == e.items.size()) {
+        spec.integers = std::make_shared<const std::vector<double>>(std::move(values));
       }
       data_span_ = {e.span.line, e.span.col, e.span.line, e.span.col + 1};
     }
@@ -214,6 +221,36 @@ Result<std::vector<TensorSpec>> read_tensor_specs(const pysrc::Module& module) {
   return out;
 }
 
+namespace {
+
+// The value of a 0-dim tensor where the description fixes it, in its dtype, as the evaluator makes it.
+std::optional<Value> only_value(const TensorSpec& spec) {
+  double v = 0;
+  if (spec.data_count == 1) {
+    const Value& given = spec.data_head.front();
+    if (given.kind() != Value::Kind::kFloat && is_integral(spec.dtype, false)) {
+      return Value::integer(given.as_int());
+    }
+    v = given.as_double();
+  } else if (spec.std == 0.0 && !(is_integral(spec.dtype, false) && spec.min_val && spec.max_val)) {
+    v = std::max(spec.mean.value_or(0.0), spec.min_val.value_or(-std::numeric_limits<double>::infinity()));
+    v = std::min(v, spec.max_val.value_or(std::numeric_limits<double>::infinity()));
+    if (is_floating(spec.dtype)) v = std::min(std::max(v, -100.0), 100.0);
+    if (std::isnan(v)) return std::nullopt;  // a random number takes its place
+  } else {
+    return std::nullopt;  // drawn
+  }
+  if (spec.dtype == DType::kBool) return Value::boolean(v != 0);
+  if (is_integral(spec.dtype, false)) {
+    return std::fabs(v) < 9.2e18 ? std::optional(Value::integer(static_cast<int64_t>(v))) : std::nullopt;
+  }
+  if (spec.dtype == DType::kFloat64) return Value::real(v);
+  if (spec.dtype == DType::kFloat32) return Value::real(static_cast<double>(static_cast<float>(v)));
+  return std::nullopt;  // what 16 bits make of it is not computed here
+}
+
+}  // namespace
+
 std::vector<InputMeta> input_metas(const std::vector<TensorSpec>& specs) {
   std::vector<InputMeta> out;
   out.reserve(specs.size());
@@ -223,18 +260,8 @@ std::vector<InputMeta> input_metas(const std::vector<TensorSpec>& specs) {
     input.tensor.shape = spec.shape;
     input.tensor.dtype = spec.dtype;
     input.tensor.stride = contiguous_strides(spec.shape);
-    if (spec.shape.empty() && spec.data_count == 1) {
-      // The evaluator converts to the dtype before the model sees it.
-      const Value& v = spec.data_head.front();
-      if (spec.dtype == DType::kBool) {
-        input.item = Value::boolean(v.as_double() != 0);
-      } else if (is_integral(spec.dtype, false)) {
-        input.item = v.kind() == Value::Kind::kFloat ? Value::integer(static_cast<int64_t>(v.as_double()))
-                                                     : Value::integer(v.as_int());
-      } else if (spec.dtype == DType::kFloat64) {
-        input.item = Value::real(v.as_double());
-      }
-    }
+    if (is_integral(spec.dtype, true)) input.integers = spec.integers;
+    if (spec.shape.empty()) input.item = only_value(spec);
     out.push_back(std::move(input));
   }
   return out;

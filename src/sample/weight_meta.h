@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct TensorSpec {
   // Number of values given in `data`, -1 without; the first few of them.
   int64_t data_count = -1;
   std::vector<Value> data_head;
+  // All of them, of tensors of integers: what a model computes of them decides shapes where it breaks the graph.
+  std::shared_ptr<const std::vector<double>> integers;
   std::string file;
   Span span;  // of the class
 
@@ -28,6 +31,7 @@ struct TensorSpec {
 };
 
 inline constexpr std::size_t kDataHead = 16;
+inline constexpr std::size_t kMaxIntegers = std::size_t{1} << 16;
 
 // The tensors of a metadata file, in alphabetical order of their class names as the evaluator takes them; of two
 // classes with one name the later counts. Errors name file and line: those of pysrc, "meta.missing_attribute",

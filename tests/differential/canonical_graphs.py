@@ -115,12 +115,18 @@ def graph_lines(nodes, outputs, inputs):
       first.setdefault(storage, name)
     return text
 
+  def age(node):
+    """Parameters by their number, then values of earlier graphs, then others."""
+    identity = inputs.get(node["name"], "&?")
+    if isinstance(identity, int):
+      return 0, identity, 0
+    return (2, 0, 0) if identity == "&?" else (1, *map(int, identity[1:].split(".")))
+
+  for node in sorted((n for n in nodes if n["op"] == "placeholder"), key=age):
+    if node.get("storage") is not None and not isinstance(node["storage"], list):
+      first.setdefault(node["storage"], node["name"])
   for node in nodes:
-    if node["op"] == "placeholder":
-      if node.get("storage") is not None and not isinstance(node["storage"], list):
-        first.setdefault(node["storage"], node["name"])
-      continue
-    if node["op"] == "output":
+    if node["op"] in ("placeholder", "output"):
       continue
     call = ("." if node["op"] == "call_method" else "") + node["target"] + "("
     call += ", ".join(argument(a, namer.ref) for a in node["args"])

@@ -80,8 +80,11 @@ class _FakeMode(FakeTensorMode):
     if torch._guards.TracingContext.try_get() is not None:
       return super().dispatch(func, types, args, kwargs)
     real = self._known(func, args, kwargs or {})
-    if func is torch.ops.aten._local_scalar_dense.default and real is not None:
-      return real
+    if func is torch.ops.aten._local_scalar_dense.default:
+      if real is not None:
+        return real
+      if args[0].dtype.is_floating_point:
+        return float("nan")  # drawn at random: any number would do, this one cannot be taken for a real one
     try:
       out = super().dispatch(func, types, args, kwargs)
     except DynamicOutputShapeException:

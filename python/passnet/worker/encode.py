@@ -51,6 +51,8 @@ def canonical_target(target):
 
 
 def _find_name(target):
+  if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    return "torch.ops." + str(target)
   own = getattr(target, "__name__", None)
   for prefix, module in _namespaces():
     if own and getattr(module, own, None) is target:
