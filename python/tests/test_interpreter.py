@@ -4,7 +4,7 @@ import pytest
 import torch
 import triton
 
-from passnet.worker import interpreter, numeric
+from passnet.worker import interpreter, numeric, poison
 
 N, B = 3001, 256
 
@@ -70,6 +70,18 @@ def test_unary_functions_are_exact(session, name):
   want = UNARY[name](x.double()).float()
   # numpy's and torch's fp64 functions may differ in their last bit, which one rounding nearly always hides.
   assert int((~((o == want) | (o.isnan() & want.isnan()))).sum()) <= 2 and same(o, want, ulps=1)
+
+
+def test_the_guard_sees_no_operator_that_a_kernel_is_computed_with(session):
+  def wrapper(x):
+    o = torch.empty_like(x)
+    kernels.unary[grid()](x, o, N, NAME="erf", B=B)
+    return o
+
+  poison.clear_violations()
+  x = special(torch.float32)
+  assert same(poison.guarded_call(wrapper, (x,)), torch.erf(x.double()).float(), ulps=1)
+  assert not poison.violations
 
 
 @pytest.mark.parametrize(

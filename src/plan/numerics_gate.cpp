@@ -87,6 +87,13 @@ bool is_rounded_reduction(const GraphFacts& facts, NodeId id) {
   return row.cls == OpClass::kNorm || row.cls == OpClass::kReduction;
 }
 
+// float32, and channels last, say.
+bool is_strided_batch_norm(const GraphFacts& facts, NodeId id) {
+  if (!facts[id].call || facts[id].call->row->name != "batch_norm") return false;
+  const TensorMeta* input = facts[id].call->tensor("input");
+  return input != nullptr && input->dtype == DType::kFloat32 && !input->is_contiguous();
+}
+
 // Products summed for one element of the result.
 double terms(const NodeFacts& node, const TensorMeta& result) {
   return result.numel() > 0 ? node.cost.flops / (2.0 * static_cast<double>(result.numel())) : 0;
@@ -165,6 +172,13 @@ Verdict judge_numerics(const GraphFacts& facts, const Region& region) {
               "{}: {} float16 elements that may differ in the last place, and what follows rounds again",
               node.name, node.meta.tensor.numel()),
           {node.name});
+    }
+    if (is_strided_batch_norm(facts, id)) {
+      verdict.refuse("norm.layout",
+                     fmt::format("{}: for layouts other than the contiguous one the library normalises by "
+                                 "another formula",
+                                 node.name),
+                     {node.name});
     }
     if (is_rounded_reduction(facts, id)) refuse_before_tf32(facts, id, verdict);
     if (is_product(facts, id)) judge_product(facts, id, verdict);

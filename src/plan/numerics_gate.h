@@ -23,6 +23,7 @@ namespace passnet {
 ///  * reduction.rounding: the same for float16 normalisations and reductions, whose results differ much more rarely:
 ///    1 to 8 elements in a million were outside after further arithmetic (a linear layer included), so results of up to
 ///    2^15 elements may be worked on. bfloat16 has a tolerance of two units and float32 no second rounding.
+///  * norm.layout: float32 batch_norm of a tensor that is not contiguous: 30 elements in a million were outside.
 ///  * reduction.tf32: a float32 normalisation, reduction or product of another order, anywhere before a convolution in
 ///    tf32, where a difference in the last place becomes one in the eleventh bit: 10% of the elements were outside.
 Verdict judge_numerics(const GraphFacts& facts, const Region& region);

@@ -139,6 +139,20 @@ TEST(NumericsGate, InferenceBatchNormSumsNothing) {
           .ok());
 }
 
+TEST(NumericsGate, BatchNormOfChannelsLastStaysOutsideInFloat32) {
+  const auto norm = [](std::string_view dtype, std::string_view stride) {
+    const std::string t(dtype), s(stride);
+    return "%x : " + t + "[2,8,4,4]" + s +
+           "@0 = placeholder\n%m : f32[8]@1 = placeholder\n%v : f32[8]@2 = " + "placeholder\n%n : " + t +
+           "[2,8,4,4]" + s +
+           "@3 = call_function torch.nn.functional.batch_norm(%x, %m, %v, None, None, False, 0.1, 1e-05)\n"
+           "output ((%n,))\n";
+  };
+  EXPECT_TRUE(judge(norm("f32", "{128,1,32,8}"), {"n"}).refused_for("norm.layout"));
+  EXPECT_TRUE(judge(norm("f16", "{128,1,32,8}"), {"n"}).ok());
+  EXPECT_TRUE(judge(norm("f32", ""), {"n"}).ok());
+}
+
 TEST(NumericsGate, RegionsWithoutProductsPass) {
   EXPECT_TRUE(
       judge("%x : f16[4]@0 = placeholder\n%y : f16[4]@1 = call_function torch.tanh(%x)\noutput ((%y,))\n",

@@ -93,6 +93,7 @@ class Session:
     entry.execute(tuple(int(g) for g in grid), entry.values)
     return entry
 
+  @poison.exempt  # what a kernel computes is no operator of the wrapper
   def run_programs(self, name, fn, grid, arguments, fast):
     grid = tuple(grid) + (1,) * (3 - len(grid))
     total = grid[0] * grid[1] * grid[2]
