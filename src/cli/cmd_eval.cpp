@@ -140,6 +140,9 @@ std::function<CommandResult(CommandContext&)> declare_eval(CLI::App& app) {
   app.add_option("--sandbox", o.sandbox, "auto: bubblewrap where it works; bwrap: or nothing; none")
       ->check(CLI::IsMember({"auto", "bwrap", "none"}))
       ->capture_default_str();
+  app.add_option("--without", o.without,
+                 "Leave a layer of integrity out, to test the others (may be repeated)")
+      ->check(CLI::IsMember({"source", "graph", "plain", "kept", "audit", "outputs"}));
   app.add_option("--memory-gb", a->memory_gb,
                  "Inputs of variants under way at once, in gigabytes (0: 16 on a GPU, 1 without)")
       ->check(CLI::Range(0.0, 100000.0))

@@ -95,6 +95,11 @@ class Evaluation {
           }
         }
         total_ += job.compilers.size();
+        for (const auto& [compiler, why] : sample.refused) {
+          if (p.left.erase(compiler) == 0) continue;
+          PN_CHECK_OK(take(
+              p, failed_record(job, compiler, "load", "rejected_pass_dir", why.file + ": " + why.message)));
+        }
         if (!p.left.empty()) pending_.push_back(std::move(p));
       }
     }
@@ -210,27 +215,33 @@ class Evaluation {
     for (Pending& p : pending_) {
       if (!under_way_.contains(p.job->id) || ++p.lost < kServerAttempts) continue;
       for (const std::string& compiler : p.left) {
-        Json record = {
-            {"schema", score::kRecordSchema},
-            {"sample", p.job->sample},
-            {"variant", p.job->label},
-            {"path", p.job->dir},
-            {"compiler", compiler},
-            {"kind", compiler},
-            {"status", "failed"},
-            {"failed_in", "process"},
-            {"device", options_.device},
-            {"warmup", options_.warmup},
-            {"trials", options_.trials},
-            {"hardware", nullptr},
-            {"error",
-             {{"code", "worker_died"}, {"message", error.message}, {"type", ""}, {"traceback", ""}}}};
-        PN_CHECK_OK(take(p, std::move(record)));
+        PN_CHECK_OK(take(p, failed_record(*p.job, compiler, "process", "worker_died", error.message)));
       }
       p.left.clear();
     }
     std::erase_if(pending_, [](const Pending& p) { return p.left.empty(); });
     return ok_status();
+  }
+
+  // A record of what never came to run.
+  Json failed_record(const Job& job, const std::string& compiler, std::string_view failed_in,
+                     std::string_view code, std::string_view message) const {
+    std::string kind = compiler;
+    for (const CompilerSpec& c : options_.compilers)
+      if (c.name == compiler) kind = c.kind;
+    return {{"schema", score::kRecordSchema},
+            {"sample", job.sample},
+            {"variant", job.label},
+            {"path", job.dir},
+            {"compiler", compiler},
+            {"kind", kind},
+            {"status", "failed"},
+            {"failed_in", failed_in},
+            {"device", options_.device},
+            {"warmup", options_.warmup},
+            {"trials", options_.trials},
+            {"hardware", nullptr},
+            {"error", {{"code", code}, {"message", message}, {"type", ""}, {"traceback", ""}}}};
   }
 
   Status on_event(const Json& event) {
@@ -279,9 +290,25 @@ class Evaluation {
     return ok_status();
   }
 
+  // Whether the samples are what they were when the run began: a pass may have had the right to write them.
+  void look_again() {
+    for (const PlannedSample& sample : plan_.samples) {
+      for (const Job& job : sample.jobs) {
+        const auto now = job_key(context_.files, sample.setting, job.dir);
+        if (now.ok() && *now == job.key) continue;
+        report_.complete = false;
+        report_.findings.push_back(
+            user_error("eval.sample_changed", fmt::format("{} was changed during the run", job.id))
+                .at(job.dir)
+                .with_hint("its records say nothing: restore the sample, and look at what the passes write"));
+      }
+    }
+  }
+
   // Logs and scores of every sample, from the records alone.
   Status close_outputs() {
     std::vector<score::Measured> all;
+    look_again();
     for (size_t i = 0; i < plan_.samples.size(); ++i) {
       const PlannedSample& sample = plan_.samples[i];
       std::vector<Json>& records = report_.runs[i].records;

@@ -49,7 +49,9 @@ struct EvalOptions {
   double memory_bytes = 0;
   double time_limit = 0;  // seconds of the whole run after which nothing more is started; 0: none
   std::optional<std::pair<std::string, std::string>> compare;  // names of two compilers
-  std::string command;                                         // for run.json
+  // Layers of integrity left out, to test the others: source, graph, plain, kept, audit, outputs.
+  std::vector<std::string> without;
+  std::string command;  // for run.json
 };
 
 // Where a run's files go, and what it came to.

@@ -59,6 +59,13 @@ Status add_variant(FileSystem& files, const std::string& dir, Sha256& hash) {
 
 }  // namespace
 
+Result<std::string> job_key(FileSystem& files, const std::string& setting, const std::string& dir) {
+  Sha256 key;
+  key.field(setting);
+  PN_CHECK_OK(add_variant(files, dir, key));
+  return key.hex().substr(0, 32);
+}
+
 Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::string& scratch) {
   Plan plan;
   PN_TRY(std::vector<std::string> roots, sample_roots(files, options.samples));
@@ -80,7 +87,17 @@ Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::
       setting.field(c.name).field(c.kind);
       if (c.kind == "pass_mgr") {
         const std::string folder = c.pass_dir.empty() ? join_path(root, "pass_dir") : c.pass_dir;
-        PN_TRY(JudgedPasses judged, judge_passes(files, folder, options.strict_rules));
+        const bool rules =
+            std::find(options.without.begin(), options.without.end(), "source") == options.without.end();
+        auto read = judge_passes(files, folder, options.strict_rules);
+        if (!read.ok() && read.error().code == "eval.pass_dir") {
+          planned.refused.emplace(c.name, read.error());
+          setting.field(read.error().message);
+          compilers.push_back(std::move(spec));
+          continue;
+        }
+        PN_TRY(JudgedPasses judged, std::move(read));
+        if (!rules) judged.rejected.clear();
         plan.findings.insert(plan.findings.end(), judged.findings.begin(), judged.findings.end());
         const std::string copy =
             join_path(scratch, fmt::format("{}-{}/pass_dir", judged.hash, planned.passes.size()));
@@ -94,7 +111,7 @@ Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::
       }
       compilers.push_back(std::move(spec));
     }
-    const std::string common = setting.hex();
+    planned.setting = setting.hex();
     for (const Variant& v : sample.variants) {
       if (!options.only.empty() &&
           std::find(options.only.begin(), options.only.end(), v.label) == options.only.end())
@@ -105,10 +122,7 @@ Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::
       job.label = v.label;
       job.dir = absolute(v.dir);
       job.bytes = input_bytes(files, v.dir);
-      Sha256 key;
-      key.field(common);
-      PN_CHECK_OK(add_variant(files, v.dir, key));
-      job.key = key.hex().substr(0, 32);
+      PN_TRY(job.key, job_key(files, planned.setting, v.dir));
       for (const CompilerSpec& c : options.compilers) job.compilers.push_back(c.name);
       job.request = {{"id", job.id},
                      {"variant", job.dir},
@@ -120,6 +134,7 @@ Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::
                       {{"device", options.device},
                        {"warmup", options.warmup},
                        {"trials", options.trials},
+                       {"without", options.without},
                        {"protocol", options.protocol == Protocol::kStrict ? "strict" : "public"},
                        {"interleave", options.interleave || options.compilers.size() > 1}}}};
       planned.jobs.push_back(std::move(job));

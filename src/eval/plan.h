@@ -24,7 +24,10 @@ struct Job {
 struct PlannedSample {
   std::string name, root, out;
   std::vector<Job> jobs;
+  std::string setting;                         // hash of what the keys of all its jobs begin with
   std::map<std::string, JudgedPasses> passes;  // by compiler
+  std::map<std::string, Diagnostic>
+      refused;  // compilers whose pass_dir is none: each variant's record says so
 };
 
 struct Plan {
@@ -34,5 +37,8 @@ struct Plan {
 
 // Reads samples and passes, applies the shard, and writes the judged copies of the passes below `scratch`.
 Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::string& scratch);
+
+// The key of a variant as it lies on the disk now.
+Result<std::string> job_key(FileSystem& files, const std::string& setting, const std::string& dir);
 
 }  // namespace passnet::eval

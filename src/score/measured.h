@@ -56,6 +56,7 @@ struct Measured {
   std::string verdict_code;  // error code of the process: timeout, output_limit, forged_answer, ...
   std::string failed_in;
   std::vector<std::string> violations, kept_tensors, state_changes, skipped;
+  std::vector<std::string> changed_inputs;  // written by the pass and not by eager
   std::vector<std::string>
       other_calls;  // poisoned or timed calls whose outputs are not those compared: reasons
   std::optional<bool> eager_equals_itself, comparable;

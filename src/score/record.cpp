@@ -132,6 +132,7 @@ Result<Measured> measured_of(const Json& record) {
   m.violations = texts(at(record, "violations"));
   m.kept_tensors = texts(at(record, "kept_tensors"));
   m.state_changes = texts(at(record, "state_changes"));
+  m.changed_inputs = texts(at(record, "changed_inputs"));
   m.loaded_names = texts(at(record, "loaded"));
   if (at(record, "loaded").is_array()) m.loaded = static_cast<int>(m.loaded_names.size());
   if (const Json& skipped = at(record, "skipped"); skipped.is_array()) {

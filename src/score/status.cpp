@@ -99,6 +99,9 @@ Outcome failure_of(const Measured& m, std::vector<std::string>& evidence) {
     say(m.violations.empty() ? text : fmt::format("operators refused: {}", fmt::join(m.violations, ", ")));
     return Outcome::kForbiddenOp;
   }
+  if (code == "replacement_ops" || contains(text, "replacement_args computes"))
+    return say(text), Outcome::kReplacementOps;
+  if (code == "rejected_pass_dir") return say(text), Outcome::kRejectedSource;
   if (contains(text, "No space left on device")) return say(text), Outcome::kInfra;
   if (contains(text, "out of memory") || m.exception == "OutOfMemoryError")
     return say(text), Outcome::kOutOfMemory;
@@ -142,6 +145,11 @@ Outcome result_of(const Measured& m, const Judged& j, std::vector<std::string>& 
     for (const std::string& c : m.state_changes) evidence.push_back("changed: " + c);
     return Outcome::kKeptState;
   }
+  if (!m.changed_inputs.empty()) {
+    evidence.push_back(
+        fmt::format("inputs written that eager leaves alone: {}", fmt::join(m.changed_inputs, ", ")));
+    return Outcome::kChangedInputs;
+  }
   if (m.types_match == false) {
     evidence.push_back(fmt::format("dtypes {} instead of {}", fmt::join(m.compiled_dtypes, " "),
                                    fmt::join(m.eager_dtypes, " ")));
@@ -149,10 +157,6 @@ Outcome result_of(const Measured& m, const Judged& j, std::vector<std::string>& 
   }
   if (m.shapes_match == false)
     return evidence.push_back("shapes differ from eager's"), Outcome::kShapeMismatch;
-  if (!m.other_calls.empty()) {
-    for (const std::string& call : m.other_calls) evidence.push_back(call);
-    return Outcome::kOtherCalls;
-  }
   if (m.clock_ratio && *m.clock_ratio < 0.5) {
     evidence.push_back(fmt::format("the trials claim {:.0f}% of the time that passed", *m.clock_ratio * 100));
     return Outcome::kClockMismatch;
@@ -161,6 +165,10 @@ Outcome result_of(const Measured& m, const Judged& j, std::vector<std::string>& 
     evidence.push_back(j.first_correct_t ? fmt::format("correct from t = {} on", *j.first_correct_t)
                                          : std::string("correct at no tolerance"));
     return Outcome::kInaccurate;
+  }
+  if (!m.other_calls.empty()) {
+    for (const std::string& call : m.other_calls) evidence.push_back(call);
+    return Outcome::kOtherCalls;
   }
   return m.speedup_e2e.value_or(0) >= 1 ? Outcome::kOk : Outcome::kSlow;
 }
@@ -246,6 +254,7 @@ Judged judge(const Measured& m, bool compat) {
     case Outcome::kSlow:
     case Outcome::kInaccurate: j.status = PublicStatus::kCorrect; break;
     case Outcome::kOtherCalls:
+    case Outcome::kChangedInputs:
       j.status = PublicStatus::kCorrect;
       nowhere_correct(j);
       break;

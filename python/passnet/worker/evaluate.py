@@ -28,6 +28,7 @@ from . import (
   replay,
   samples,
   timing,
+  tracer,
 )
 from .errors import WorkerError, describe
 
@@ -44,6 +45,7 @@ DEFAULTS = {
   "kept_trials": 5,
   "kept_bytes": 2 << 30,
   "raw": True,
+  "without": [],  # layers left out, to test the others
 }
 INITIAL_SEED = 123
 # Errors after which a CUDA context is of no more use to anybody.
@@ -97,6 +99,8 @@ def evaluate_job(job, report, lock=None):
   torch.manual_seed(INITIAL_SEED)
   if callable(lock):
     lock = lock(device)
+  poison.watch_plain = "plain" not in options["without"]
+  tracer.check_replacement = "graph" not in options["without"]
   with contextlib.ExitStack() as stack:
     session = stack.enter_context(interpreter.Session()) if device.type == "cpu" else None
     return _Job(job, options, device, report, lock or device_lock.NoLock(), session).run()
@@ -133,6 +137,8 @@ class Side:
     self.mismatched_warm = None
     self.allocated = []  # bytes allocated on the device after each warm-up
     self.compile_seconds = None
+    self.fresh = None  # comparison on fresh inputs
+    self.changed_inputs = []  # inputs that the pass writes and eager does not
     self.skipped = []  # files left out, where that left nothing to load
     self.state_changes = []  # what loading the passes changed
 
@@ -150,6 +156,8 @@ class _Job:
     self.state = audit.snapshot()
     self.variant = self.model = self.pristine = None
     self.facts = {}
+    self.without = set(options["without"])
+    self.host = None  # the inputs as they were drawn, on the host
     self.lost = False  # the device context died: what follows in this process says nothing
 
   # -- the whole
@@ -161,7 +169,9 @@ class _Job:
     except Exception as e:  # noqa: BLE001 - the sample's own fault is a record too
       error = failure(e)
       return [self._record(s, eager, {"status": "failed", "failed_in": "load", "error": error}) for s in sides]
-    if self.interleave:
+    if all(s.error is not None for s in sides):
+      pass
+    elif self.interleave:
       self._interleaved(sides, eager)
     else:
       self._public_order(sides[0], eager)
@@ -181,11 +191,14 @@ class _Job:
           side.state_changes = audit.changes(before)
         except Exception as e:  # noqa: BLE001
           side.error, side.failed_in, side.skipped = failure(e), "load", getattr(e, "skipped", [])
+    if all(s.error is not None for s in sides):
+      return  # nothing is left to run
     named = replay.public_inputs(self.variant)
     self.model = samples.build_model(self.variant, self.device.type)
     metas = samples.ordered_metas(self.variant, self.model)
+    self.host = [named[m.name] for m in metas]
     with self.lock.held(exclusive=False):
-      inputs = [named[m.name].to(self.device) for m in metas]
+      inputs = self._from_host(clone=self.device.type == "cpu")
       timing.synchronise(self.device)
     self.facts["input_bytes"] = sum(t.numel() * t.element_size() for t in inputs)
     self.pristine = inputs
@@ -196,9 +209,14 @@ class _Job:
         model = self.model if side is eager else samples.build_model(self.variant, self.device.type)
         side.call = compilers.compile_model(side.spec, model, side.backend)
 
+  def _from_host(self, clone=True):
+    return [t.clone() if clone and self.device.type == "cpu" else t.to(self.device) for t in self.host]
+
   # -- the public order
   def _public_order(self, side, eager):
     self._first_call(side)
+    if side.error is not None and side.failed_in != "compile":
+      return
     self.report({"phase": "lock"})
     with self.lock.held(exclusive=True):
       self.report({"phase": "time"})
@@ -206,7 +224,7 @@ class _Job:
       self._rounds([side])
       self._compared_call(side, side.inputs)
       self._rest()
-      if side is not eager:
+      if side is not eager and side.error is None:  # without a compiled side there is nothing to compare with
         self.report({"phase": "eager"})
         self._attempt(eager, lambda: self._one(eager, eager.inputs, False))
         self._warm_up(eager, self.options["warmup"] - 1)
@@ -215,6 +233,30 @@ class _Job:
         self._compared_call(eager, eager.inputs)
         self._self_equality(before, eager.value)
     self.report({"phase": "compare"})
+    if side.untrusted and "outputs" not in self.without:
+      with self.lock.held(exclusive=False):
+        self._fresh_calls(side, eager)
+
+  def _fresh_calls(self, side, eager):
+    """Both on copies of the inputs as they were drawn: what the pass left in its inputs, or knows of their addresses,
+    helps it no more.
+    """
+    if side.error is not None or eager.error is not None:
+      return
+    try:
+      mine, theirs = self._from_host(), self._from_host()
+      expected = self._one(eager, theirs, False)
+      got = self._one(side, mine, False)
+      timing.synchronise(self.device)
+      side.fresh = compare.compare_structures(expected, got, max(compare.BASE_T, -3))
+      originals = self._from_host()
+      side.changed_inputs = [
+        m.name
+        for m, o, a, b in zip(samples.ordered_metas(self.variant, self.model), originals, mine, theirs)
+        if not _same_bits(o, a) and _same_bits(o, b)
+      ]
+    except Exception as e:  # noqa: BLE001
+      side.fresh = [{"ok": False, "reason": f"{type(e).__name__}: {e}"}]
 
   # -- several compilers in turn
   def _interleaved(self, sides, eager):
@@ -438,9 +480,13 @@ class _Job:
         skipped=loaded.skipped,
         graphs=side.backend.records,
         violations=list(poison.violations),
-        kept_tensors=pass_loader.kept_tensors(loaded),
+        kept_tensors=pass_loader.kept_tensors(loaded) if "kept" not in self.without else [],
         # Of several compilers any may have changed a setting; alone it was the passes.
-        state_changes=side.state_changes if len(self.job["compilers"]) > 1 else audit.changes(self.state),
+        state_changes=[]
+        if "audit" in self.without
+        else side.state_changes
+        if len(self.job["compilers"]) > 1
+        else audit.changes(self.state),
       )
       if len(side.allocated) >= 2:
         record["memory_growth"] = side.allocated[-1] - side.allocated[0]
@@ -500,6 +546,14 @@ class _Job:
         for i, v in values
         for results in [compare.compare_structures(expected, v, t)]
       ]
+      if side.fresh is not None:
+        # At a looser tolerance than the compared call: another address may change the order of a sum.
+        fields["other_calls"].append(
+          {"call": "fresh", "number": 0, "ok": all(r["ok"] for r in side.fresh), "reason": _first_reason(side.fresh)}
+        )
+      fields["changed_inputs"] = side.changed_inputs
+      if "outputs" in self.without:
+        fields["other_calls"] = []
       fields["alias_added"] = sorted(
         set(compare.alias_relation(side.inputs or self.pristine, side.value))
         - set(compare.alias_relation(eager.inputs or self.pristine, eager.value))

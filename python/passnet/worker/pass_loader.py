@@ -4,7 +4,10 @@ Source rules are judged by the caller, who lists the files they reject in `rejec
 PASSNET_CUSTOM_PASS_SOURCE_CHECKER_PATH run here because they are Python.
 """
 
+import collections
 import contextlib
+import contextvars
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -13,6 +16,7 @@ import linecache
 import os
 import random
 import sys
+import types
 from dataclasses import dataclass, field
 
 from .errors import WorkerError
@@ -269,18 +273,40 @@ def kept_tensors(pass_set):
 def _holds_tensor(value, kind, depth, seen):
   if isinstance(value, kind):
     return True
-  if depth > 6 or id(value) in seen:
-    return False
-  if isinstance(value, dict):
-    inside = list(value.values())
-  elif isinstance(value, (list, tuple, set, frozenset)):
-    inside = list(value)
-  elif callable(value) and getattr(value, "__closure__", None):
-    inside = [c.cell_contents for c in value.__closure__ if _filled(c)]
-  else:
+  if depth > 8 or id(value) in seen or isinstance(value, (str, bytes, int, float, type(None), types.ModuleType)):
     return False
   seen.add(id(value))
-  return any(_holds_tensor(v, kind, depth + 1, seen) for v in inside)
+  return any(_holds_tensor(v, kind, depth + 1, seen) for v in _inside(value))
+
+
+def _inside(value):
+  """What an object keeps alive that a pass can have put there, whatever the trick: containers, closures, defaults, attributes."""
+  if isinstance(value, dict):
+    return [*value.keys(), *value.values()]
+  if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
+    return list(value)
+  if isinstance(value, types.MethodType):
+    return [value.__self__, value.__func__]
+  if isinstance(value, types.GeneratorType):
+    frame = value.gi_frame
+    return list(frame.f_locals.values()) if frame is not None else []
+  if isinstance(value, functools.partial):
+    return [value.func, *value.args, *value.keywords.values()]
+  if isinstance(value, contextvars.ContextVar):
+    return [value.get(None)]
+  found = []
+  # Compiled kernels, and the interpreter's in their place, belong to Triton and to this package.
+  ours = ("torch", "triton", "numpy", "passnet")
+  if isinstance(value, types.FunctionType):
+    found += [c.cell_contents for c in value.__closure__ or () if _filled(c)]
+    found += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values()]
+  elif isinstance(value, type):
+    if not value.__module__.startswith((*ours, "builtins")):
+      found += list(vars(value).values())
+  elif not type(value).__module__.startswith(ours):
+    found += list(getattr(value, "__dict__", {}).values())
+    found += [getattr(value, n, None) for n in getattr(type(value), "__slots__", ()) if isinstance(n, str)]
+  return found
 
 
 def _filled(cell):

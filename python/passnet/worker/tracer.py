@@ -77,4 +77,20 @@ def replacement_graph(names, replacement_args, call):
   scope = {"build": build}
   listed = ", ".join(names)
   exec(f"def replacement({listed}):\n  return build({listed})\n", scope)
-  return tracer.trace(scope["replacement"])
+  graph = tracer.trace(scope["replacement"])
+  _only_the_call(graph, call)
+  return graph
+
+
+check_replacement = True  # off only to test what else would notice
+
+
+def _only_the_call(graph, call):
+  """The replacement is placeholders, one call and the output: what replacement_args computes would run beside the guard."""
+  extra = [n for n in graph.nodes if n.op not in ("placeholder", "output") and n.target is not call]
+  if extra and check_replacement:
+    raise WorkerError(
+      "replacement_ops",
+      f"replacement_args computes: {', '.join(str(n.target) for n in extra)}",
+      "it may only reorder or drop its parameters and add constants; compute in the kernel",
+    )

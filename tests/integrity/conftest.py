@@ -1,0 +1,5 @@
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "eval"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))

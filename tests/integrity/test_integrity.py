@@ -1,0 +1,188 @@
+"""Every exploit that needs no GPU, under strict and under public source rules: what becomes of it and which layer catches it."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import eval_cases as cases
+import exploits
+import honest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BINARY = os.environ.get("PASSNET_BINARY", str(ROOT / "build" / "passnet"))
+SOAK = bool(os.environ.get("PASSNET_SOAK"))
+# A third of the exploits in every test run, all of them in the soak.
+CHOSEN = exploits.EXPLOITS if SOAK else exploits.EXPLOITS[::3]
+in_soak = pytest.mark.skipif(not SOAK, reason="runs with --soak")
+QUICK = ["--device", "cpu", "--warmup", "3", "--trials", "8", "--quiet", "--json", "--jobs", "2"]
+
+
+def evaluate(samples, out, *options, env=None):
+  """{sample: variant of the document} of one run over all samples."""
+  done = subprocess.run([BINARY, "eval", *map(str, samples), *QUICK, "--out", str(out), *options], capture_output=True, text=True,
+                        timeout=600, env={**os.environ, "PASSNET_PYTHON": os.environ.get("PASSNET_PYTHON", sys.executable), **(env or {})})
+  assert done.returncode in (0, 1), done.stdout[-1500:] + done.stderr[-3000:]
+  document = json.loads(done.stdout)
+  assert document["complete"]
+  return {v["sample"]: v for v in document["variants"]}
+
+
+def write(folder, entries):
+  for e in entries:
+    sample = cases.write_sample(folder / e.id, model=e.model, metas=e.metas, passes=e.passes)
+    for name, content in getattr(e, "extra", {}).items():
+      (sample / "pass_dir" / name).parent.mkdir(parents=True, exist_ok=True)
+      (sample / "pass_dir" / name).write_bytes(content)
+  return [folder / e.id for e in entries]
+
+
+def simple(outcome):
+  return "correct" if outcome.startswith("correct") else outcome
+
+
+def check(got, wanted):
+  """What differs from what was expected, a line each."""
+  return [f"{e.id} ({e.what}): {simple(got[e.id]['outcome'])} instead of {want}; {got[e.id]['evidence'][:1]}"
+          for e, want in wanted if want != "any" and simple(got[e.id]["outcome"]) != want]
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+  return write(tmp_path_factory.mktemp("exploits"), CHOSEN)
+
+
+def test_every_row_has_its_place():
+  """Every exploit is tested here, apart, or on a GPU, and names its outcome."""
+  ids = [e.id for e in exploits.EXPLOITS]
+  assert len(ids) == len(set(ids)) and len(ids) >= 60
+  for e in exploits.EXPLOITS:
+    assert {e.strict, e.public} <= {*exploits.OUTCOME_LAYER, "any"} and e.what
+  rows = {i.rstrip("abcdefg") for i in (*ids, *exploits.APART, *exploits.ON_A_GPU)}
+  listed = [f"{letter}{n}" for letter, last in (("A", 10), ("B", 9), ("C", 7), ("D", 9), ("E", 12), ("F", 7)) for n in range(1, last + 1)]
+  assert not set(listed) - rows - {"C3", "C4"}  # these two only say something with fresh contents for every call
+
+
+def test_under_strict_rules(samples, tmp_path):
+  got = evaluate(samples, tmp_path / "out", "--rules", "strict", "--variant-deadline", "12")
+  assert not check(got, [(e, e.strict) for e in CHOSEN])
+  # No exploit under strict rules comes to more than an honest pass or a failure.
+  assert all(exploits.OUTCOME_LAYER[simple(v["outcome"])] for v in got.values())
+
+
+def test_under_public_rules(samples, tmp_path):
+  """Defence in depth: with the public source rules alone in front, the next layer catches what they let through."""
+  got = evaluate(samples, tmp_path / "out", "--rules", "public", "--variant-deadline", "12")
+  assert not check(got, [(e, e.public) for e in CHOSEN])
+
+
+@in_soak
+@pytest.mark.parametrize("layer, ids, then", [
+  ("plain", ["A4"], {"A4": "correct"}),  # nobody else sees an operator on a tensor that was never poisoned
+  # Right answers from a cache on the same inputs: under the public protocol nobody else can tell.
+  ("kept", ["C1b", "C6"], {"C1b": "correct", "C6": "correct"}),
+  ("audit", ["B6a", "D5"], {"D5": "correct"}),
+  ("outputs", ["A1a", "A8b"], {}),
+  ("graph", ["A6"], {"A6": "correct"}),
+])
+def test_with_a_layer_left_out(tmp_path, layer, ids, then):
+  chosen = [e for e in exploits.EXPLOITS if e.id in ids]
+  got = evaluate(write(tmp_path / "s", chosen), tmp_path / "out", "--rules", "public", "--variant-deadline", "12", "--without", layer)
+  assert not check(got, [(e, then.get(e.id, "any")) for e in chosen])
+
+
+def test_the_honest_corpus(tmp_path):
+  """No flag on anything that only looks like an exploit, under both rule sets."""
+  found = {}
+  for rules in ("public", "strict") if SOAK else ("public",):
+    entries = [e for e in (honest.HONEST if SOAK else honest.HONEST[::2]) if rules == "public" or e.strict]
+    got = evaluate(write(tmp_path / rules, entries), tmp_path / ("out" + rules), "--rules", rules, "--variant-deadline", "60")
+    found.update({(rules, e.id): got[e.id] for e in entries if simple(got[e.id]["outcome"]) != "correct"})
+  assert not {k: (v["outcome"], v["evidence"][:2]) for k, v in found.items()}
+
+
+# ---- rows with a test of their own
+
+@in_soak
+def test_planted_bytecode_is_never_run(tmp_path):
+  """B3: compiled Python in the pass_dir, newer than its source."""
+  sample = cases.write_sample(tmp_path / "s", passes=cases.one_pass())
+  planted = tmp_path / "planted.py"
+  planted.write_text("raise SystemExit('planted')\n")
+  import importlib.util
+  import py_compile
+  for name in ("Fuse", "_helper"):
+    target = sample / "pass_dir" / "__pycache__" / f"{name}.{sys.implementation.cache_tag}.pyc"
+    target.parent.mkdir(exist_ok=True)
+    py_compile.compile(str(planted), cfile=str(target), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+  assert importlib.util.cache_from_source(str(sample / "pass_dir" / "Fuse.py")) == str(sample / "pass_dir" / "__pycache__" / f"Fuse.{sys.implementation.cache_tag}.pyc")
+  assert simple(evaluate([sample], tmp_path / "out")["s"]["outcome"]) == "correct"
+
+
+def test_links_are_refused(tmp_path):
+  """B4: a listed file that is a link out of the folder."""
+  sample = cases.write_sample(tmp_path / "s", passes=cases.one_pass())
+  (tmp_path / "outside.py").write_text(cases.HEAD + cases.HONEST)
+  (sample / "pass_dir" / "Fuse.py").unlink()
+  (sample / "pass_dir" / "Fuse.py").symlink_to(tmp_path / "outside.py")
+  assert evaluate([sample], tmp_path / "out")["s"]["outcome"] == "rejected_source"
+
+
+@in_soak
+def test_a_lying_signature_changes_nothing(tmp_path):
+  """B5: names of a signature that are not those of the graph."""
+  head = cases.HEAD.replace("def pattern(x, y):\n    return torch.sigmoid(x * y)\n", """def pattern():
+    g = torch.fx.Graph()
+    a, b = g.placeholder("a"), g.placeholder("b")
+    g.output(g.call_function(torch.sigmoid, (g.call_function(operator.mul, (a, b)),)))
+    m = torch.fx.GraphModule({}, g)
+    m.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("x",)])
+    return m
+
+
+pattern = pattern()
+""").replace("import torch\n", "import inspect\nimport operator\n\nimport torch\n", 1)
+  sample = cases.write_sample(tmp_path / "s", passes=cases.one_pass(head=head))
+  outcome = evaluate([sample], tmp_path / "out")["s"]["outcome"]
+  assert outcome in ("crash", "multi_output", "load_error")
+
+
+def test_what_outlives_a_child_is_killed(tmp_path):
+  """F3: a double fork that would write after the evaluation."""
+  late = tmp_path / "late"
+  body = f"import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(3)\n        open({str(late)!r}, 'w').close()\n    os._exit(0)\n" + cases.LAUNCH + "return o"
+  sample = cases.write_sample(tmp_path / "s", passes=cases.wrapper(body))
+  evaluate([sample], tmp_path / "out")
+  import time
+  time.sleep(4)
+  assert not late.exists()
+
+
+def test_a_changed_sample_is_noticed(tmp_path):
+  """F4: the pass writes the model it is measured on."""
+  sample = tmp_path / "s"
+  model = sample / "float32" / "0" / "model.py"
+  body = f"f = open({str(model)!r}, 'a')\nf.write('# looser\\n')\nf.close()\n" + cases.LAUNCH + "return o"
+  cases.write_sample(sample, passes=cases.wrapper(body))
+  done = subprocess.run([BINARY, "eval", str(sample), *QUICK, "--out", str(tmp_path / "out"), "--sandbox", "none"], capture_output=True, text=True,
+                        env={**os.environ, "PASSNET_PYTHON": os.environ.get("PASSNET_PYTHON", sys.executable)})
+  document = json.loads(done.stdout)
+  assert done.returncode == 1 and "eval.sample_changed" in [f["code"] for f in document["findings"]]
+
+
+@in_soak
+def test_the_environment_is_a_list_of_names(tmp_path):
+  """F7: what is set around passnet does not reach a pass."""
+  body = "import os\nif 'SECRET_OF_THE_CALLER' in os.environ:\n    raise ValueError('seen')\n" + cases.LAUNCH + "return o"
+  sample = cases.write_sample(tmp_path / "s", passes=cases.wrapper(body))
+  assert simple(evaluate([sample], tmp_path / "out", env={"SECRET_OF_THE_CALLER": "1"})["s"]["outcome"]) == "correct"
+
+
+@in_soak
+def test_nothing_of_a_comparison_is_in_the_modules_globals(tmp_path):
+  """E12: no expected outputs to find by their names."""
+  body = "import gc\nfor m in list(gc.get_objects()):\n    if type(m) is dict and m.get('expected') is not None and hasattr(m.get('expected'), 'shape'):\n        raise ValueError('found')\n" + cases.LAUNCH + "return o"
+  sample = cases.write_sample(tmp_path / "s", passes=cases.wrapper(body))
+  assert simple(evaluate([sample], tmp_path / "out")["s"]["outcome"]) == "correct"
