@@ -236,6 +236,7 @@ class Checker {
         own.hint = d.hint;
         if (file.listed) {
           rejected_.insert(file.stem);
+          report_.rejected[file.stem].push_back(d.message);
         } else {
           own.severity = Severity::kWarning;
         }
@@ -245,7 +246,9 @@ class Checker {
       if (options_.rules == SourceRules::kStrict) {
         std::vector<Diagnostic> found = strict_violations(file.tree);
         for (const Diagnostic& d : found) {
-          if (d.severity == Severity::kError) rejected_.insert(file.stem);
+          if (d.severity != Severity::kError) continue;
+          rejected_.insert(file.stem);
+          report_.rejected[file.stem].push_back(d.message);
         }
         take(std::move(found));
       }
@@ -267,6 +270,10 @@ class Checker {
       const ParsedFile* file = parsed(listed.stem);
       if (file == nullptr) continue;
       report_.passes.push_back(read_pass(listed.stem, file->module));
+      if (const auto run = options_.run_elsewhere.find(listed.stem);
+          run != options_.run_elsewhere.end() && !report_.passes.back().readable) {
+        take_over(report_.passes.back(), *run->second);
+      }
       for (const Diagnostic& d : report_.passes.back().findings) add(d);
       readable += report_.passes.back().readable ? 1 : 0;
     }
@@ -275,6 +282,19 @@ class Checker {
                                                options_.pattern_limit))
               .at(kOutputManifest));
     }
+  }
+
+  // What the worker found by running the file takes the place of what was not interpreted.
+  static void take_over(ReadPass& mine, const ReadPass& run) {
+    mine.form = run.form;
+    mine.pattern = run.pattern.clone();
+    mine.parameters = run.parameters;
+    mine.rule.parameters = run.rule.parameters;
+    mine.rule.arguments = run.rule.arguments;
+    mine.readable = run.readable;
+    mine.run_elsewhere = true;
+    std::erase_if(mine.findings, [](const Diagnostic& d) { return d.code == "check.not_interpreted"; });
+    mine.findings.insert(mine.findings.end(), run.findings.begin(), run.findings.end());
   }
 
   void check_functions() {
@@ -413,14 +433,29 @@ class Checker {
   }
 
   void note_miss(const ReadPass& pass, const NearMiss& miss, const Graph& graph) {
+    if (!report_.repairs.contains(pass.name)) {
+      if (std::optional<Repair> repair = repair_pattern(pass, graph))
+        report_.repairs.emplace(pass.name, std::move(*repair));
+    }
     const auto at = nearest_.find(pass.name);
     if (at != nearest_.end() && at->second.matched >= miss.matched) return;
-    nearest_[pass.name] = {miss.matched, std::string(rule_of(miss)), describe(miss, pass.pattern, graph),
-                           miss.pattern_node == kNoNode ? Span() : pass.pattern.node(miss.pattern_node).span};
+    std::string text = describe(miss, pass.pattern, graph), model;
+    if (miss.target_node != kNoNode && graph.node(miss.target_node).span.known() && !graph.file.empty()) {
+      model = fmt::format("{}:{}", graph.file, graph.node(miss.target_node).span.line);
+      text += fmt::format(", line {} of {}", graph.node(miss.target_node).span.line,
+                          graph.file.substr(graph.file.rfind('/') + 1));
+    }
+    nearest_[pass.name] = {miss.matched,
+                           std::string(rule_of(miss)),
+                           std::move(text),
+                           miss.pattern_node == kNoNode ? Span() : pass.pattern.node(miss.pattern_node).span,
+                           edit_for(miss, pass, graph),
+                           std::move(model)};
   }
 
   void check_unmatched_passes() {
     if (variants_.empty()) return;
+    std::erase_if(report_.repairs, [&](const auto& entry) { return matched_.contains(entry.first); });
     for (const ReadPass& pass : report_.passes) {
       if (!pass.readable || rejected_.contains(pass.name) || matched_.contains(pass.name)) continue;
       const auto miss = nearest_.find(pass.name);
@@ -428,9 +463,12 @@ class Checker {
         add(broken("match.call_form", fmt::format("{} matches in no variant", pass.name))
                 .at(pass.name + ".py"));
       } else {
-        add(broken(miss->second.rule,
-                   fmt::format("{} matches in no variant; nearest: {}", pass.name, miss->second.text))
-                .at(pass.name + ".py", miss->second.span));
+        Diagnostic d = broken(miss->second.rule, fmt::format("{} matches in no variant; nearest: {}",
+                                                             pass.name, miss->second.text))
+                           .at(pass.name + ".py", miss->second.span);
+        if (!miss->second.edit.empty()) d.hint = miss->second.edit;
+        if (!miss->second.model.empty()) d.fields["model"] = miss->second.model;
+        add(std::move(d));
       }
     }
   }
@@ -465,6 +503,7 @@ class Checker {
     int matched = 0;
     std::string rule, text;
     Span span;
+    std::string edit, model;
   };
 
   const std::map<std::string, std::string>& files_;
@@ -478,30 +517,6 @@ class Checker {
   std::map<std::string, Nearest> nearest_;
   CheckReport report_;
 };
-
-std::string_view name_of(Proof proof) {
-  switch (proof) {
-    case Proof::kGreen: return "green";
-    case Proof::kRed: return "red";
-    case Proof::kNotProven: return "not_proven";
-  }
-  return "not_proven";
-}
-
-Json graph_json(const GraphReport& graph) {
-  Json passes = Json::array();
-  for (const PassMatches& entry : graph.passes) {
-    Json matches = Json::array();
-    for (const MatchReport& match : entry.matches) {
-      matches.push_back({{"nodes", match.nodes},
-                         {"returned", match.returned},
-                         {"bindings", match.bindings},
-                         {"legal", to_json(match.legality.verdict)}});
-    }
-    passes.push_back({{"pass", entry.pass}, {"matches", matches}, {"near_misses", entry.near_misses}});
-  }
-  return Json{{"matched", graph.matched}, {"passes", passes}};
-}
 
 }  // namespace
 
@@ -523,45 +538,6 @@ const Subject& CheckReport::subject(std::string_view name) const {
 CheckReport check_pass_dir(const std::map<std::string, std::string>& files,
                            const std::vector<Variant>& variants, const CheckOptions& options) {
   return Checker(files, variants, options).run();
-}
-
-Json to_json(const CheckReport& report) {
-  Json passes = Json::array();
-  for (const ReadPass& pass : report.passes) {
-    static constexpr std::string_view kForms[] = {"unknown", "hand_built", "traced"};
-    Json arguments = Json::array();
-    for (const Value& v : pass.rule.arguments) {
-      arguments.push_back(python_text(v, [&](NodeId id) {
-        return static_cast<size_t>(id) < pass.parameters.size() ? pass.parameters[static_cast<size_t>(id)]
-                                                                : "?";
-      }));
-    }
-    passes.push_back({{"name", pass.name},
-                      {"form", kForms[static_cast<size_t>(pass.form)]},
-                      {"readable", pass.readable},
-                      {"parameters", pass.parameters},
-                      {"arguments", arguments},
-                      {"function", pass.function},
-                      {"pattern", pass.readable ? Json(print(pass.pattern)) : Json(nullptr)}});
-  }
-  Json variants = Json::array();
-  for (const VariantReport& variant : report.variants) {
-    Json graphs = Json::array();
-    for (const GraphReport& graph : variant.graphs) graphs.push_back(graph_json(graph));
-    variants.push_back({{"name", variant.name}, {"matched", variant.matched()}, {"graphs", graphs}});
-  }
-  Json subjects = Json::object();
-  for (const Subject& subject : report.subjects) {
-    subjects[subject.name] = {{"proof", name_of(subject.proof)},
-                              {"by", subject.by.empty() ? Json(nullptr) : Json(subject.by)}};
-  }
-  return Json{{"schema", "passnet.check/1"},
-              {"status", report.green() ? "green" : "red"},
-              {"findings", findings_to_json(report.findings)},
-              {"order", report.order},
-              {"passes", passes},
-              {"variants", variants},
-              {"subjects", subjects}};
 }
 
 }  // namespace passnet::check

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/diagnostic.h"
 #include "base/json.h"
 #include "check/pass_reader.h"
+#include "check/repair.h"
 #include "ir/graph.h"
 #include "match/legality.h"
 #include "match/matcher.h"
@@ -24,6 +26,8 @@ struct CheckOptions {
   std::map<std::string, std::string> const_files;  // const_pass_dir, usually empty
   size_t pattern_limit = 100, replacement_func_limit = 1;
   size_t near_misses = 3;  // per pass and graph
+  // Passes whose pattern or arguments were run elsewhere because they are not interpreted here, by name.
+  std::map<std::string, std::shared_ptr<const ReadPass>> run_elsewhere;
 };
 
 // One captured variant: the graphs of one call, in call order.
@@ -74,6 +78,10 @@ struct CheckReport {
   std::vector<VariantReport> variants;
   std::vector<Diagnostic> findings;
   std::vector<Subject> subjects;
+  // Files that the source rules keep from being loaded, by stem, with the reasons.
+  std::map<std::string, std::vector<std::string>> rejected;
+  // Of passes that match nowhere: the pattern in a form that matches in the graphs given, by name of the pass.
+  std::map<std::string, Repair> repairs;
 
   bool green() const;  // no error, and every variant matches
   const Subject& subject(std::string_view name) const;

@@ -205,6 +205,7 @@ Object Evaluator::emit(const Expr& e, NodeOp op, std::string target, ValueArgume
 // position, defaults filled in. torch's Python functions hand every argument on by keyword first, so that a
 // call that does not bind positionally is not what the author wrote either: tracer_forms.h has what becomes of those.
 Status Evaluator::normalise(const Expr& e, std::string& target, ValueArguments& arguments) const {
+  if (traces_elsewhere(target)) return refuse(e, fmt::format("{} makes other calls", target));
   if (const KeptForm* form = kept_form(target)) {
     PN_TRY(const bool flagged, keep_form(e, *form, arguments));
     if (!flagged) return {};
@@ -404,7 +405,8 @@ Result<Object> Evaluator::global_call(const Expr& e, const std::string& target, 
   std::string canonical(canonical_target(target));
   // Two functions of Python that only call a method of their argument.
   if ((canonical == "torch.nn.functional.sigmoid" || canonical == "torch.nn.functional.tanh") &&
-      a.size() == 1) {
+      a.size() + values.kwargs.size() == 1) {
+    if (a.empty()) values = {{values.kwargs.front().second}, {}};
     return emit(e, NodeOp::kCallMethod, canonical.substr(canonical.rfind('.') + 1), std::move(values));
   }
   PN_CHECK_OK(normalise(e, canonical, values));

@@ -26,6 +26,7 @@ struct ReadPass {
   std::string function;
   // The pattern and replacement_args were understood: matches can be computed.
   bool readable = false;
+  bool run_elsewhere = false;  // the pattern comes from running the file in the worker
   // Broken rules (errors) and what was not understood (`check.not_interpreted`, a warning: nothing is proven
   // of it).
   std::vector<Diagnostic> findings;

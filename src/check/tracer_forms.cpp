@@ -44,6 +44,29 @@ constexpr std::array<KeptForm, 13> kForms = {{
 
 std::span<const KeptForm> kept_forms() { return kForms; }
 
+bool traces_elsewhere(std::string_view canonical) {
+  static constexpr std::string_view kNames[] = {"torch.nn.functional.upsample",
+                                                "torch.nn.functional.upsample_bilinear",
+                                                "torch.nn.functional.upsample_nearest",
+                                                "torch.nn.functional.scaled_mm",
+                                                "torch.nn.functional.scaled_grouped_mm",
+                                                "torch.sym_sum",
+                                                "torch.typename",
+                                                "torch.set_default_device",
+                                                "torch._constrain_as_size",
+                                                "torch.linalg._powsum",
+                                                "torch.dsmm",
+                                                "torch.hsmm",
+                                                "torch.saddmm",
+                                                "torch.spmm"};
+  if (std::find(std::begin(kNames), std::end(kNames), canonical) != std::end(kNames)) return true;
+  // The private halves of public functions.
+  for (const std::string_view place : {"torch.functional._", "torch.nn.functional._", "torch._functorch."}) {
+    if (canonical.starts_with(place)) return true;
+  }
+  return false;
+}
+
 const KeptForm* kept_form(std::string_view canonical) {
   const auto at =
       std::find_if(kForms.begin(), kForms.end(), [&](const KeptForm& f) { return f.target == canonical; });

@@ -19,6 +19,8 @@ struct KeptForm {
 };
 
 const KeptForm* kept_form(std::string_view canonical);
+// Functions whose Python code makes other calls than one of itself: a pattern with them has to be run to be known.
+bool traces_elsewhere(std::string_view canonical);
 std::span<const KeptForm> kept_forms();
 
 }  // namespace passnet::check

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "check/pattern_text.h"
 #include "embedded/codegen_templates.h"
 #include "ir/value.h"
 
@@ -411,73 +412,32 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
 }
 
 Result<std::string> write_pass_file(const PassSpec& spec) {
-  std::map<NodeId, std::string> names;
-  std::set<std::string> used, modules;
-  std::vector<std::string> parameters;
-  std::string body, summary;
+  std::set<std::string> used;
+  std::vector<std::string> names;
+  std::string summary;
   for (const auto& node : spec.pattern.nodes()) {
     std::string name = python_name(node->name);
     while (!used.insert(name).second) name += "_";
-    names[node->id] = name;
-    const auto text = [&](const Value& v) { return python_text(v, [&](NodeId id) { return names.at(id); }); };
-    std::vector<std::string> args, kwargs;
-    for (const Value& v : node->args) args.push_back(text(v));
-    for (const auto& [k, v] : node->kwargs) kwargs.push_back(fmt::format("\"{}\": {}", k, text(v)));
-    const std::string call = kwargs.empty()
-                                 ? tuple_text(args)
-                                 : fmt::format("{}, {{{}}}", tuple_text(args), fmt::join(kwargs, ", "));
-    switch (node->op) {
-      case NodeOp::kPlaceholder:
-        parameters.push_back(name);
-        body += fmt::format("    {0} = graph.placeholder(\"{0}\")\n", name);
-        break;
-      case NodeOp::kCallFunction: {
-        const std::string root = node->target.substr(0, node->target.find('.'));
-        std::string target = node->target;
-        if (root == "builtins") {
-          target = target.substr(root.size() + 1);
-        } else if (root == "operator" || root == "math") {
-          modules.insert(root);
-        } else if (root != "torch") {
-          return user_error("codegen.target", fmt::format("{}: a pass file may not import {} for {}",
-                                                          spec.name, root, node->target))
-              .with_hint("Leave the node out of the region.");
-        }
-        summary += fmt::format("{}{}", summary.empty() ? "" : ", ",
-                               node->target.substr(node->target.rfind('.') + 1));
-        body += fmt::format("    {} = graph.call_function({}, {})\n", name, target, call);
-        break;
-      }
-      case NodeOp::kCallMethod:
-        summary += fmt::format("{}.{}", summary.empty() ? "" : ", ", node->target);
-        body += fmt::format("    {} = graph.call_method(\"{}\", {})\n", name, node->target, call);
-        break;
-      case NodeOp::kGetAttr:
-        return user_error("codegen.get_attr",
-                          spec.name + ": a pattern cannot hold the attribute " + node->target)
-            .with_hint("Make it an input of the region.");
-      case NodeOp::kOutput:
-        if (node->args.size() != 1)
-          return internal_error("codegen.pattern", spec.name + ": a pattern without one output");
-        body += fmt::format("    graph.output({})\n", args[0]);
-        break;
-    }
+    names.push_back(std::move(name));
+    if (node->op != NodeOp::kCallFunction && node->op != NodeOp::kCallMethod) continue;
+    summary += fmt::format("{}{}{}", summary.empty() ? "" : ", ", node->op == NodeOp::kCallMethod ? "." : "",
+                           node->target.substr(node->target.rfind('.') + 1));
   }
-  std::vector<std::string> quoted;
-  for (const std::string& p : parameters) quoted.push_back("\"" + p + "\"");
+  if (spec.pattern.output() == nullptr || spec.pattern.output()->args.size() != 1)
+    return internal_error("codegen.pattern", spec.name + ": a pattern without one output");
+  Result<check::PatternText> pattern = check::pattern_text(spec.pattern, spec.name, names);
+  if (!pattern.ok()) {
+    Diagnostic d = std::move(pattern).error();
+    d.message = spec.name + ": " + d.message;
+    return d;
+  }
   std::string out = fmt::format("# Fuses {}.\n", summary.empty() ? spec.route : summary);
   out += "import inspect\n";
-  for (const std::string& m : modules) out += "import " + m + "\n";
+  for (const std::string& m : pattern->modules) out += "import " + m + "\n";
   out += "import torch\n\nfrom pass_dir._shared_kernels import dispatch_wrapper\n\n\n";
-  out += "def pattern():\n";
-  out += "    graph = torch.fx.Graph()\n" + body;
-  out += fmt::format("    module = torch.fx.GraphModule({{}}, graph, \"{}\")\n", spec.name);
-  out += "    module.__signature__ = inspect.Signature([\n";
-  out += "        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)\n";
-  out += fmt::format("        for name in {}\n    ])\n    return module\n\n\n", tuple_text(quoted));
-  out += "pattern = pattern()\n\n\n";
-  out += fmt::format("def replacement_args({}):\n", fmt::join(parameters, ", "));
-  std::vector<std::string> values = parameters;
+  out += pattern->definition + "\n\n";
+  out += fmt::format("def replacement_args({}):\n", fmt::join(pattern->parameters, ", "));
+  std::vector<std::string> values = pattern->parameters;
   values.push_back("\"" + spec.route + "\"");
   out += fmt::format("    return {}\n\n\n", tuple_text(values));
   out += "def replacement_func():\n    return dispatch_wrapper\n";

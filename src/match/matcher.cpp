@@ -493,9 +493,15 @@ Json to_json(const NearMiss& miss, const Graph& pattern, const Graph& target) {
   const auto name = [](const Graph& graph, NodeId id) {
     return id == kNoNode ? Json(nullptr) : Json(graph.node(id).name);
   };
+  const auto line = [](const Graph& graph, NodeId id) {
+    return id == kNoNode || !graph.node(id).span.known() ? Json(nullptr) : Json(graph.node(id).span.line);
+  };
   return Json{{"code", miss.code},
               {"pattern_node", name(pattern, miss.pattern_node)},
               {"target_node", name(target, miss.target_node)},
+              {"pattern_line", line(pattern, miss.pattern_node)},
+              {"target_file", target.file.empty() ? Json(nullptr) : Json(target.file)},
+              {"target_line", line(target, miss.target_node)},
               {"field", miss.field},
               {"expected", miss.expected},
               {"actual", miss.actual},

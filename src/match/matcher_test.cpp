@@ -309,7 +309,8 @@ output ((%r,))
   EXPECT_EQ(describe(misses[0], pattern, target), "args[4] of n: the pattern has 1e-05, the graph 1e-06 (n)");
   EXPECT_EQ(
       to_json(misses[0], pattern, target).dump(),
-      R"j({"code":"literal","pattern_node":"n","target_node":"n","field":"args[4]","expected":"1e-05",)j"
+      R"j({"code":"literal","pattern_node":"n","target_node":"n","pattern_line":null,"target_file":null,)j"
+      R"j("target_line":null,"field":"args[4]","expected":"1e-05",)j"
       R"j("actual":"1e-06","matched":4,"message":"args[4] of n: the pattern has 1e-05, the graph 1e-06 (n)"})j");
   EXPECT_EQ(describe(misses[1], pattern, target),
             "n of the pattern is call_function torch.nn.functional.layer_norm, the graph has placeholder a "

@@ -15,6 +15,7 @@
 #include "sample/sample.h"
 #include "solve/native_check.h"
 #include "solve/shrink.h"
+#include "solve/smoke_text.h"
 #include "solve/specialise.h"
 
 namespace passnet {
@@ -79,51 +80,10 @@ void put(VariantProof& variant, std::string subject, Proof::State state, std::st
   variant.proofs.push_back({std::move(subject), state, std::move(by), std::move(why)});
 }
 
-// The first thing that went wrong in one variant's run, in words.
-std::string failure_text(const Json& result) {
-  if (result.contains("error")) return result["error"].value("message", "the run failed");
-  if (!result.contains("calls")) return "the run failed";
-  for (const Json& call : result["calls"]) {
-    if (call.value("ok", false)) continue;
-    const std::string where =
-        fmt::format("{} inputs, {} call: ", call.value("family", ""), call.value("mode", ""));
-    if (call.contains("error")) return where + call["error"].value("message", "failed");
-    if (call.contains("violations") && !call["violations"].empty()) {
-      return where + fmt::format("the wrapper used {}", call["violations"][0].get<std::string>());
-    }
-    for (const char* list : {"outputs", "inputs"}) {
-      if (!call.contains(list)) continue;
-      for (const Json& output : call[list]) {
-        if (!output.value("ok", true)) return where + output.value("reason", "differs from eager");
-      }
-    }
-    if (call.contains("alias_added") && !call["alias_added"].empty())
-      return where + "outputs share memory with other tensors than eager's do";
-    if (call.contains("wrappers")) {
-      for (const Json& wrapper : call["wrappers"]) {
-        if (!wrapper.value("ok", true))
-          return where + fmt::format("{} differs from the CUDA reference", wrapper.value("pass", ""));
-      }
-    }
-  }
-  return "the run failed";
-}
-
 // What smoke said of the one variant that it was given; an empty object where the reply has none.
 Json first_variant(const Json& reply) {
   if (!reply.contains("variants") || reply["variants"].empty()) return Json::object();
   return reply["variants"][0];
-}
-
-// The model itself fails on these inputs, or does not equal itself: that says nothing of the passes.
-bool is_eagers_own(const Json& result) {
-  if (!result.contains("calls")) return false;
-  for (const Json& call : result["calls"]) {
-    if (call.value("ok", false)) continue;
-    const std::string code = call.contains("error") ? call["error"].value("code", "") : "";
-    return code == "eager_failed" || code == "eager_unstable";
-  }
-  return false;
 }
 
 // Which passes are to blame: those the worker names, else every pass that launches kernels.
@@ -369,7 +329,7 @@ Status WorkerPreflight::take_smoke(const StateUnderTest& state, const Trial& tri
     }
     return ok_status();
   }
-  const std::string why = failure_text(result);
+  const std::string why = smoke_failure(result);
   if (is_eagers_own(result)) {
     for (const char* subject : {"poison", "numerics"})
       put(variant, subject, Proof::State::kNotProven, "", why);

@@ -10,7 +10,7 @@ import gc
 
 import torch
 
-from . import capture, compare, compilers, evaluate, interpreter, replay, samples, timing
+from . import capture, compare, compilers, evaluate, interpreter, node_times, replay, samples, timing
 from .errors import WorkerError, describe
 
 DEFAULTS = {
@@ -21,6 +21,7 @@ DEFAULTS = {
   "family": "sample",
   "seed": 1,
   "raw": False,
+  "nodes": False,  # also the eager time of every node
 }
 
 
@@ -47,6 +48,8 @@ def command(request, progress):
     try:
       variant = samples.load_variant(path, label, request.get("meta", {}).get(label))
       result = _bench_variant(variant, compilers, options, device, request.get("rejected"))
+      if options["nodes"]:
+        result["nodes"] = node_times.measure(variant, device)
     except Exception as e:  # noqa: BLE001
       result = {"error": describe(e)}
     out.append({"label": label, **result})
