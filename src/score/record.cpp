@@ -186,7 +186,7 @@ Result<Measured> measured_of(const Json& record) {
     m.versus_low = range[0];
     m.versus_high = range[1];
   }
-  const Json& clock = at(record, "parent_clock");
+  const Json& clock = at(record, at(record, "own_clock").is_object() ? "own_clock" : "parent_clock");
   const auto seen = number(clock, "seen"), claimed = number(clock, "claimed");
   // Between trials lies work that is not timed: only a span well above it can contradict the claim.
   if (seen && claimed && *seen > 0.02) m.clock_ratio = *claimed / *seen;

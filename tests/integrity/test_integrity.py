@@ -65,6 +65,7 @@ def test_every_row_has_its_place():
   assert not set(listed) - rows - {"C3", "C4"}  # these two only say something with fresh contents for every call
 
 
+@in_soak
 def test_under_strict_rules(samples, tmp_path):
   got = evaluate(samples, tmp_path / "out", "--rules", "strict", "--variant-deadline", "12")
   assert not check(got, [(e, e.strict) for e in CHOSEN])
@@ -93,12 +94,33 @@ def test_with_a_layer_left_out(tmp_path, layer, ids, then):
   assert not check(got, [(e, then.get(e.id, "any")) for e in chosen])
 
 
+@in_soak
+def test_the_strict_protocol(tmp_path):
+  """Under public source rules, so that everything runs: the separate reference and fresh contents catch the rest."""
+  instead = {"B8": "inaccurate", "E3": "inaccurate", "F2": "crash"}
+  got = evaluate(write(tmp_path / "s", exploits.EXPLOITS), tmp_path / "out", "--protocol", "strict", "--rules", "public", "--variant-deadline", "15")
+  assert not check(got, [(e, instead.get(e.id, e.public)) for e in exploits.EXPLOITS])
+
+
+@in_soak
+def test_fresh_contents_end_replay(tmp_path):
+  """C: a cache of right answers, with nobody looking for caches: the strict protocol alone tells, by the outputs."""
+  chosen = [e for e in exploits.EXPLOITS if e.id in ("C1b", "C6")]
+  options = ["--protocol", "strict", "--rules", "public", "--without", "kept", "--variant-deadline", "15"]
+  got = evaluate(write(tmp_path / "s", [*chosen, honest.HONEST[0]]), tmp_path / "out", *options)
+  assert {got[e.id]["outcome"] for e in chosen} <= {"inconsistent", "inaccurate"}
+  assert simple(got["plain"]["outcome"]) == "correct"
+
+
 def test_the_honest_corpus(tmp_path):
   """No flag on anything that only looks like an exploit, under both rule sets."""
   found = {}
   for rules in ("public", "strict") if SOAK else ("public",):
     entries = [e for e in (honest.HONEST if SOAK else honest.HONEST[::2]) if rules == "public" or e.strict]
     got = evaluate(write(tmp_path / rules, entries), tmp_path / ("out" + rules), "--rules", rules, "--variant-deadline", "60")
+    if SOAK:
+      again = evaluate(write(tmp_path / (rules + "s"), entries), tmp_path / ("outs" + rules), "--protocol", "strict", "--rules", rules, "--variant-deadline", "60")
+      found.update({(rules, e.id, "strict protocol"): again[e.id] for e in entries if simple(again[e.id]["outcome"]) != "correct"})
     found.update({(rules, e.id): got[e.id] for e in entries if simple(got[e.id]["outcome"]) != "correct"})
   assert not {k: (v["outcome"], v["evidence"][:2]) for k, v in found.items()}
 

@@ -56,9 +56,11 @@ def run(job, fd):
     report({"phase": "start"})
     import torch
 
-    from . import device_lock, evaluate
+    from . import device_lock, evaluate, strict
 
     device = torch.device(job["options"].get("device", "cuda"))
+    strict_job = job["options"].get("protocol") == "strict" and [c.get("kind") for c in job["compilers"]] == ["pass_mgr"]
+    candidate = strict.start_candidate(job, fd) if strict_job else None
     name = device.type
     if device.type == "cuda":
       torch.set_num_threads(2)  # many children share the cores
@@ -81,7 +83,10 @@ def run(job, fd):
     lock = None
     if job.get("lock_dir"):
       lock = lambda where: device_lock.DeviceLock(job["lock_dir"], where)  # noqa: E731
-    records = evaluate.evaluate_job(job, report, lock)
+    if strict_job:
+      records = strict.evaluate_job(job, report, lock, candidate)
+    else:
+      records = evaluate.evaluate_job(job, report, lock)
     answers.send({"records": records, "machine": evaluate.device_facts(device), "sandbox": reached})
     return 0
   except BaseException as e:  # noqa: BLE001 - sys.exit in somebody's pass ends the job, not the account of it

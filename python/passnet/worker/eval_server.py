@@ -161,6 +161,7 @@ class Server:
     job["lock_name"] = self.lock_name
     job["cores"], job["timing_cores"] = self.cores, self.timing_cores
     job.setdefault("isolation", self.isolation)
+    job.setdefault("sandbox", self.options.get("sandbox", {}))
     answers_out, answers_in = os.pipe()
     output_out, output_in = os.pipe()
     os.set_blocking(answers_out, False)

@@ -79,10 +79,10 @@ def public_tensor(meta):
   return _draw_public(np.random.RandomState(PUBLIC_SEED), meta)
 
 
-def public_inputs(variant, device="cpu"):
-  """{name: tensor}: the inputs of the public rules."""
-  rng = np.random.RandomState(PUBLIC_SEED)
-  torch.manual_seed(PUBLIC_SEED)
+def public_inputs(variant, device="cpu", seed=PUBLIC_SEED):
+  """{name: tensor}: the inputs of the public rules; with another seed, others of the same kinds."""
+  rng = np.random.RandomState(seed)
+  torch.manual_seed(seed)
   out = {m.name: _draw_integers(rng, m) for m in variant.metas if _integer_range(m)}
   for m in variant.metas:
     if m.name not in out:

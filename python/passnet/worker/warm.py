@@ -43,7 +43,7 @@ def prepare():
     import torch._dynamo
     import triton  # noqa: F401
 
-    from . import evaluate, interpreter, smoke  # noqa: F401 - with all that they import
+    from . import evaluate, interpreter, strict  # noqa: F401 - with all that they import
 
     def first(x, y):
       return torch.nn.functional.relu(x + y)
