@@ -61,6 +61,7 @@ def run(job, fd):
     device = torch.device(job["options"].get("device", "cuda"))
     strict_job = job["options"].get("protocol") == "strict" and [c.get("kind") for c in job["compilers"]] == ["pass_mgr"]
     candidate = strict.start_candidate(job, fd) if strict_job else None
+    warm.finish()
     name = device.type
     if device.type == "cuda":
       torch.set_num_threads(2)  # many children share the cores
@@ -124,7 +125,7 @@ def main(argv=None):
   job = protocol.Channel(args.fd_in, args.fd_out).read()["job"]
   os.close(args.fd_in)
   sandbox.die_with_parent(job["parent"])
-  warm.prepare()  # what torch arranges at its first compilation is arranged before anything is watched
+  warm.prepare(probe=False)  # what torch arranges at its first compilation is arranged before anything is watched
   status = run(job, args.fd_out)
   sys.stdout.flush()
   sys.stderr.flush()

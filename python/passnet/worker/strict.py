@@ -36,6 +36,7 @@ from . import (
   sandbox,
   samples,
   timing,
+  warm,
 )
 from .errors import WorkerError
 
@@ -62,6 +63,7 @@ class Candidate:
     self.odd = []  # calls whose outputs are not those of an earlier call on the same contents
 
   def serve(self):
+    warm.finish()
     with contextlib.ExitStack() as stack:
       self.session = stack.enter_context(interpreter.Session()) if self.device.type == "cpu" else None
       state = audit.snapshot()

@@ -20,13 +20,26 @@ def _environment():
   os.environ["TORCHINDUCTOR_WORKER_START"] = "subprocess"
 
 
+def _no_gpu(*args, **kwargs):
+  raise RuntimeError("the clean parent of evaluations opens no device")
+
+
 @contextlib.contextmanager
 def _no_device(torch):
-  """While active torch is told that there is no GPU: dynamo would otherwise save the random state of one."""
-  saved = [(torch.cuda, "is_available"), (torch.cuda, "device_count"), (torch._C, "_cuda_getDeviceCount")]
-  saved = [(owner, name, getattr(owner, name)) for owner, name in saved if hasattr(owner, name)]
+  """While active torch is told that there is no GPU, and cannot open one: dynamo would otherwise save its random state."""
+  instead = {
+    (torch.cuda, "is_available"): lambda *a, **k: False,
+    (torch.cuda, "device_count"): lambda *a, **k: 0,
+    (torch.cuda, "_lazy_init"): _no_gpu,
+    (torch._C, "_cuda_getDeviceCount"): lambda *a, **k: 0,
+    (torch._C, "_cuda_init"): _no_gpu,
+    (torch._C, "_accelerator_isAvailable"): lambda *a, **k: False,
+    (torch._C, "_accelerator_getAccelerator"): lambda *a, **k: None,
+    (torch._C, "_get_accelerator"): lambda *a, **k: torch.device("cpu"),
+  }
+  saved = [(owner, name, getattr(owner, name)) for owner, name in instead if hasattr(owner, name)]
   for owner, name, _ in saved:
-    setattr(owner, name, (lambda *a, **k: False) if name == "is_available" else (lambda *a, **k: 0))
+    setattr(owner, name, instead[owner, name])
   try:
     yield
   finally:
@@ -34,25 +47,99 @@ def _no_device(torch):
       setattr(owner, name, value)
 
 
-def prepare():
-  """Imports and runs what every child needs. Safe to call again."""
-  _environment()
+def _import_torch():
+  import torch  # noqa: F401
+
+
+def _import_triton():
+  import triton  # noqa: F401
+
+
+def _import_dynamo():
+  import torch._dynamo  # noqa: F401
+
+
+def _import_own():
+  from . import evaluate, interpreter, strict  # noqa: F401 - with all that they import
+
+
+def _first_compilation():
   import torch
 
-  with _no_device(torch):
-    import torch._dynamo
-    import triton  # noqa: F401
+  def first(x, y):
+    return torch.nn.functional.relu(x + y)
 
-    from . import evaluate, interpreter, strict  # noqa: F401 - with all that they import
+  x = torch.ones(2)
+  torch.compile(first, backend=lambda gm, inputs: gm.forward)(x, x)
+  torch._dynamo.reset()
 
-    def first(x, y):
-      return torch.nn.functional.relu(x + y)
 
-    x = torch.ones(2)
-    torch.compile(first, backend=lambda gm, inputs: gm.forward)(x, x)
-    torch._dynamo.reset()
-  _forget_devices(torch)
-  return proof()
+STEPS = (
+  ("torch", _import_torch),
+  ("triton", _import_triton),
+  ("dynamo", _import_dynamo),
+  ("evaluator", _import_own),
+  ("first compilation", _first_compilation),
+)
+
+
+_done = set()  # names of the steps that this process has behind it
+
+
+def finish():
+  """In a child: what its parent left out."""
+  for name, function in STEPS:
+    if name not in _done:
+      function()
+      _done.add(name)
+
+
+def _step(function):
+  if "torch" not in sys.modules:
+    return function()
+  with _no_device(sys.modules["torch"]):
+    function()
+
+
+def clean_steps():
+  """How many of the steps leave no device open, tried in a child: what opens one there is left out here."""
+  if not os.path.exists(CONTROL_FILE):
+    return len(STEPS)  # there is no device to open
+  reader, writer = os.pipe()
+  pid = os.fork()
+  if pid == 0:
+    try:
+      os.close(reader)
+      for _, function in STEPS:
+        _step(function)
+        if not proof()["clean"]:
+          break
+        os.write(writer, b".")
+    finally:
+      os._exit(0)
+  os.close(writer)
+  done = 0
+  while os.read(reader, 1):
+    done += 1
+  os.close(reader)
+  os.waitpid(pid, 0)
+  return done
+
+
+def prepare(probe=True):
+  """Imports and runs what every child needs, as far as no device is touched by it. Safe to call again."""
+  _environment()
+  count = clean_steps() if probe and "torch" not in sys.modules else len(STEPS)
+  left_out = [name for name, _ in STEPS[count:]]
+  for name, function in STEPS[:count]:
+    try:
+      _step(function)
+      _done.add(name)
+    except RuntimeError as e:  # something insisted on a device: the children do this step themselves
+      left_out.append(f"{name}: {e}")
+  if "torch" in sys.modules:
+    _forget_devices(sys.modules["torch"])
+  return {**proof(), "left_out": left_out}
 
 
 def _forget_devices(torch):
