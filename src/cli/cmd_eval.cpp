@@ -20,7 +20,7 @@ struct EvalArguments {
   std::string pass_dir;
   bool all = false;
   std::vector<std::string> compare;
-  std::string protocol = "public", rules;
+  std::string protocol = "public", rules, evaluator = "passnet";
   std::string shard;
   double memory_gb = 0;
 };
@@ -65,6 +65,11 @@ CommandResult run_eval(CommandContext& context, EvalArguments a) {
     o.compilers = {compiler_of(context.files, a.compiler, a.compiler)};
     if (a.compiler == "pass_mgr") o.compilers[0].pass_dir = a.pass_dir;
   }
+  o.entry = a.evaluator == "entry";
+  if (o.entry && (o.compilers.size() != 1 || o.compilers[0].kind != "pass_mgr" || !a.pass_dir.empty()))
+    return CommandResult::error(
+        user_error("cli.usage", "--evaluator entry measures the sample's own pass_dir and nothing else")
+            .with_hint("leave --compiler, --compare, --all-compilers and --pass-dir out"));
   const bool cuda = o.device == "cuda";
   const int cores = context.options.worker_count();
   // Two cores are kept for timing where there are enough; a child that compiles needs one core and some gigabytes.
@@ -114,6 +119,10 @@ std::function<CommandResult(CommandContext&)> declare_eval(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--rules", a->rules, "Source rules of the passes, if not the protocol's")
       ->check(CLI::IsMember({"public", "strict"}));
+  app.add_option("--evaluator", a->evaluator,
+                 "entry: the sample's own entry.sh of a public checkout, its log read as records")
+      ->check(CLI::IsMember({"passnet", "entry"}))
+      ->capture_default_str();
   app.add_flag("--interleave", o.interleave, "Eager and compiled trials in turn, in blocks");
   app.add_option("--variant", o.only, "Only this line of graph_list.txt (may be repeated)");
   app.add_option("--shard", a->shard, "I/N: the I-th of N parts of the samples");
@@ -137,7 +146,8 @@ std::function<CommandResult(CommandContext&)> declare_eval(CLI::App& app) {
                  "fork: children of a clean parent; spawn: a fresh interpreter each")
       ->check(CLI::IsMember({"fork", "spawn"}))
       ->capture_default_str();
-  app.add_option("--sandbox", o.sandbox, "auto: bubblewrap where it works; bwrap: or nothing; none")
+  app.add_option("--sandbox", o.sandbox,
+                 "auto: bubblewrap for the strict protocol, where it works; bwrap: or nothing; none")
       ->check(CLI::IsMember({"auto", "bwrap", "none"}))
       ->capture_default_str();
   app.add_option("--without", o.without,

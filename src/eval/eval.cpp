@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/strings.h"
+#include "eval/entry.h"
 #include "eval/outputs.h"
 #include "eval/plan.h"
 #include "eval/surroundings.h"
@@ -132,7 +133,35 @@ class Evaluation {
             {"compilers", compilers}};
   }
 
+  // The public harness, sample by sample. A variant that its log does not hold has a record that says so.
+  Status measure_by_entry(const std::string& scratch) {
+    for (const PlannedSample& sample : plan_.samples) {
+      context_.progress(fmt::format("{}: entry.sh", sample.name));
+      PN_TRY(std::vector<Json> records,
+             run_entry(context_.files, sample.root, join_path(scratch, "entry-" + sample.name),
+                       std::chrono::duration_cast<Duration>(
+                           std::chrono::duration<double>(options_.sample_seconds))));
+      for (Pending& p : pending_) {
+        if (p.sample != &sample) continue;
+        const auto found = std::find_if(records.begin(), records.end(), [&](const Json& r) {
+          const std::string name = r.value("variant", "");
+          return name == p.job->label || name.ends_with("/" + p.job->label);
+        });
+        Json record = found != records.end()
+                          ? *found
+                          : failed_record(*p.job, p.job->compilers.front(), "load", "load",
+                                          "the log of entry.sh does not hold this variant");
+        record["compiler"] = p.job->compilers.front();
+        PN_CHECK_OK(take(p, std::move(record)));
+        p.left.clear();
+      }
+    }
+    pending_.clear();
+    return ok_status();
+  }
+
   Status measure(const std::string& scratch) {
+    if (options_.entry) return measure_by_entry(scratch);
     while (!pending_.empty()) {
       WorkerOptions worker_options;
       PN_TRY(const Surroundings around, surroundings(context_.files, options_, plan_, scratch));

@@ -42,6 +42,7 @@ struct EvalOptions {
   int shard = 0, shards = 1;      // by sample
   std::vector<std::string> only;  // variants whose label is one of these; empty: all
   int slots = 1;
+  bool entry = false;  // the sample's own entry.sh instead of our worker
   std::string isolation = "fork";
   std::string sandbox = "auto";  // auto, none, bwrap
   double variant_seconds = 300, sample_seconds = 600;

@@ -168,6 +168,24 @@ def test_the_worker_killed(tmp_path):
   assert all(v["correct"] for v in document["variants"]), err[-2000:]
 
 
+def test_the_public_harness_in_place_of_ours(tmp_path):
+  """--evaluator entry: the log that entry.sh leaves becomes records, with the same score."""
+  import gzip
+
+  sample = cases.write_sample(tmp_path / "s", count=2, dtypes=("float32", "float16", "bfloat16", "float64"), passes=cases.one_pass())
+  text = gzip.decompress((ROOT / "tests" / "data" / "logs" / "success.log.gz").read_bytes()).decode()
+  log = tmp_path / "ready.log"
+  log.write_text(text.replace("[Processing] ", "[Processing] /somewhere/graphs/"))
+  (sample / "entry.sh").write_text(f"mkdir -p $PASSNET_EVAL_OUTPUT\ncp {log} $PASSNET_EVAL_OUTPUT/validation.log\n")
+  document = run(sample, "--evaluator", "entry", "--out", tmp_path / "out")
+  public = json.loads(subprocess.run([BINARY, "score", "--json", "--compat", str(log)], capture_output=True, text=True).stdout)
+  assert len(document["variants"]) == 8 and document["compilers"][0]["score"] == pytest.approx(public["compilers"][0]["score"], abs=1e-9)
+  assert all(v["correct"] and v["passes"][0]["applied"] == 1 for v in document["variants"])
+  (sample / "entry.sh").write_text("echo nothing; exit 3\n")
+  failed = run(sample, "--evaluator", "entry", "--out", tmp_path / "out2", status=(2,))
+  assert failed["findings"][0]["code"] == "eval.entry" and "exit status 3" in failed["findings"][0]["message"]
+
+
 def test_usage(tmp_path):
   sample = cases.write_sample(tmp_path / "s", passes=cases.one_pass())
   for arguments, code in ((["--shard", "3/2"], "cli.usage"), (["--pass-dir", tmp_path / "none"], "eval.no_pass_dir"), (["--variant", "float32/9"], "eval.nothing")):

@@ -194,6 +194,54 @@ def test_a_changed_sample_is_noticed(tmp_path):
   assert done.returncode == 1 and "eval.sample_changed" in [f["code"] for f in document["findings"]]
 
 
+def test_the_sandbox(tmp_path):
+  """C5, F4, F6: inside bubblewrap nothing outlives the run, the sample cannot be written, and there is no network."""
+  sample = tmp_path / "s"
+  body = f"""
+import os, socket
+escaped = []
+for path in ({str(sample / 'float32' / '0' / 'model.py')!r}, '/dev/shm/passnet_escape', {str(tmp_path / 'beside')!r}, '/etc/passnet_escape'):
+    try:
+        open(path, 'a').close()
+        escaped.append(path)
+    except OSError:
+        pass
+try:
+    os.stat('/dev/shm/passnet_of_a_run_before')
+    escaped.append('a file of another run')
+except OSError:
+    pass
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+    try:
+        s = socket.socket(socket.AF_INET, kind)
+        s.settimeout(2)
+        s.connect(('192.0.2.1', 9))
+        escaped.append('network')
+    except OSError:
+        pass
+# Temporary folders are there and writable, and somebody else's: what is written stays inside.
+escaped = [e for e in escaped if not e.startswith('/dev/shm') and not e.endswith('beside')]
+if escaped:
+    raise ValueError('escaped: ' + repr(escaped))
+"""
+  cases.write_sample(sample, passes=cases.wrapper(body + cases.LAUNCH + "return o"))
+  mark = pathlib.Path("/dev/shm/passnet_of_a_run_before")
+  mark.write_text("")
+  try:
+    command = [BINARY, "eval", str(sample), *QUICK, "--sandbox", "bwrap", "--rules", "public", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PASSNET_PYTHON": os.environ.get("PASSNET_PYTHON", sys.executable)})
+    document = json.loads(done.stdout)
+    if document["findings"] and document["findings"][0]["code"] == "eval.sandbox":
+      pytest.skip(document["findings"][0]["message"])
+    got = document["variants"][0]
+    assert simple(got["outcome"]) == "correct", got["evidence"]
+    assert document["worker"]["sandbox"] == "bwrap" and "eval.sample_changed" not in [f["code"] for f in document["findings"]]
+  finally:
+    mark.unlink()
+  assert not pathlib.Path("/dev/shm/passnet_escape").exists() and not (tmp_path / "beside").exists()
+
+
 @in_soak
 def test_the_environment_is_a_list_of_names(tmp_path):
   """F7: what is set around passnet does not reach a pass."""

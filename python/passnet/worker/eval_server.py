@@ -109,6 +109,7 @@ class Server:
         self._reap(child)
     return {
       "isolation": self.isolation,
+      "sandbox": self.options.get("sandbox_level"),
       "unmeasured": sorted(set(self.unmeasured)),
       "proof": self.proof,
       "machine": self.machine,
@@ -377,7 +378,8 @@ class Server:
   def _conclude_records(self, child):
     job, keep, again = child.job, [], []
     for spec, record in zip(job["compilers"], child.records):
-      record["isolation"], record["sandbox"] = job["isolation"], child.sandbox
+      record["isolation"] = job["isolation"]
+      record["sandbox"] = [*filter(None, [self.options.get("sandbox_level")]), *child.sandbox]
       record["parent_clock"] = _clock_claim(record, child.blocks.get(record["compiler"]))
       if _is_context_loss(record):
         again.append(spec)
