@@ -27,6 +27,9 @@ test: build
 	@.venv/bin/python tools/test --jobs 2
 
 soak: build
+	@cmake --preset asan-ubsan --log-level=WARNING
+	@cmake --build build-asan -j $(JOBS) --target fuzz_capture
+	@build-asan/tests/fuzz/fuzz_capture examples build-asan/fuzz-failures 600
 	@.venv/bin/python tools/test --jobs 2 --soak
 
 lint:

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "base/source.h"
 #include "ir/graph.h"
@@ -45,6 +46,10 @@ struct Captured {
   std::vector<std::map<std::string, Origin>> origins;
   std::vector<Diagnostic> findings;
 };
+
+// One element of `graphs` of `passnet capture --json`: to_json(Graph), with the `origin` of inputs that are no parameters,
+// {"graph", "node"}; both null for what ran between two graphs.
+Json graph_json(const Captured& captured, std::size_t index);
 
 // Interprets the model's forward. `inputs` may be null (no shapes known); every parameter of forward that is missing in
 // it is a finding. Errors are those of pysrc and "capture.*": what the model does that is not interpreted, each with

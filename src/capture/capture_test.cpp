@@ -6,6 +6,7 @@
 #include <regex>
 #include <string>
 
+#include "base/json.h"
 #include "capture/folding.h"
 
 namespace passnet {
@@ -231,6 +232,9 @@ TEST(Capture, GraphBreaks) {
   ASSERT_EQ(two->origins[1].size(), 1u);  // b is a parameter
   EXPECT_EQ(two->origins[1].at("d").graph, 0);
   EXPECT_EQ(two->origins[1].at("d").node, "d");
+  for (const Json& node : graph_json(*two, 1)["nodes"]) {
+    EXPECT_EQ(node.contains("origin"), node["name"] == "d") << node.dump();
+  }
 }
 
 TEST(Capture, ValuesBetweenGraphs) {

@@ -47,7 +47,7 @@ CommandResult native(CommandContext& context, const CaptureArguments& arguments)
       if (!captured.ok()) return CommandResult::error(std::move(captured).error());
       Json graphs = Json::array();
       for (size_t g = 0; g < captured->graphs.size(); ++g) {
-        graphs.push_back(to_json(captured->graphs[g]));
+        graphs.push_back(graph_json(*captured, g));
         result.text += fmt::format("# {}{}\n{}", variant.label,
                                    captured->graphs.size() > 1 ? fmt::format(" graph {}", g) : "",
                                    print(captured->graphs[g]));

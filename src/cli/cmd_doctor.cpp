@@ -5,6 +5,7 @@
 #include "base/subprocess.h"
 #include "cli/command.h"
 #include "cli/version.h"
+#include "ops/identities.h"
 #include "worker/worker.h"
 
 namespace passnet {
@@ -53,6 +54,28 @@ std::function<CommandResult(CommandContext&)> declare_doctor(CLI::App&) {
       torch = !version("torch").empty();
       const Json& gpus = versions.contains("gpus") ? versions["gpus"] : Json::array();
       gpu = !gpus.empty();
+      if (torch) {
+        context.progress("asking torch what its names stand for");
+        WorkerRequest identities;
+        identities.cmd = "identities";
+        const auto answer = worker.call(identities);
+        const Result<IdentityCheck> check = answer.ok() ? check_identities(*answer) : answer.error();
+        if (!check.ok()) {
+          result.findings.push_back(check.error());
+        } else {
+          for (const std::string& difference : check->other) {
+            result.findings.push_back(
+                user_warning("doctor.identity", difference)
+                    .with_hint("capture names targets as the recorded torch does; compare with `capture "
+                               "--engine dynamo`"));
+          }
+          lines.push_back(
+              {"names",
+               fmt::format("{} of {} as recorded{}", check->names - static_cast<int>(check->other.size()),
+                           check->names, check->recorded ? "" : ", of another version"),
+               "capture's targets", check->other.empty()});
+        }
+      }
       lines.push_back(
           {"gpu", gpu ? gpus[0].value("name", "found") : "none", "numerics and speed on the device", gpu});
     } else {

@@ -5,6 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_fwd.h"
+#include "base/result.h"
+
 // Names of torch's functions (torch_identities/<version>.json, recorded by tools/record_torch_identities): many names
 // stand for one object, and a graph's targets go by one of them.
 
@@ -26,5 +29,15 @@ bool is_known_function(std::string_view dotted);
 const PySignature* signature_of(std::string_view canonical);
 // Functions that choose between two by a flag (max_pool2d by return_indices); their signature is (*args, **kwargs).
 bool is_bool_dispatch(std::string_view canonical);
+
+// What a torch says of itself (the worker's command `identities`) beside what was recorded of its version.
+struct IdentityCheck {
+  std::string torch;      // the version, "2.13"
+  bool recorded = false;  // false: nothing is recorded of this version; the newest one was compared
+  int names = 0;          // compared
+  std::vector<std::string>
+      other;  // what differs, a line each: "torch.foo is torch.bar, recorded as torch.baz"
+};
+Result<IdentityCheck> check_identities(const Json& theirs);
 
 }  // namespace passnet

@@ -194,7 +194,11 @@ Result<Inferred> meta_multi_head(const Call& call) {
   weights.push_back(query->shape[length_axis]);
   weights.push_back(key->shape[length_axis]);
   std::vector<Meta> items{Meta::of(fresh_meta(query->shape, query->dtype, std::nullopt))};
-  items.push_back(need_weights ? Meta::of(fresh_meta(weights, query->dtype, std::nullopt)) : Meta::none());
+  if (need_weights) {
+    items.push_back(Meta::of(fresh_meta(weights, query->dtype, std::nullopt)));
+  } else {  // the fused function gives a tensor in any case
+    items.push_back(batch_first ? Meta::of(fresh_meta({0}, query->dtype)) : Meta::none());
+  }
   return tuple_result(std::move(items));
 }
 

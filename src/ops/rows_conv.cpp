@@ -119,9 +119,8 @@ std::optional<Shape> result_strides(const Conv& c, const Shape& shape) {
   if (!c.batched)
     return c.input->is_contiguous() ? std::optional<Shape>(contiguous_strides(shape)) : std::nullopt;
   if (!c.input->stride || !c.weight->stride) return std::nullopt;
-  bool last = suggests_channels_last(c.input->shape, *c.input->stride) ||
-              suggests_channels_last(c.weight->shape, *c.weight->stride);
-  return last ? channels_last_strides(shape) : contiguous_strides(shape);
+  if (suggests_channels_last(c.weight->shape, *c.weight->stride)) return channels_last_strides(shape);
+  return suggested_strides(*c.input, shape);
 }
 
 template <ReadConv kRead>

@@ -74,6 +74,17 @@ Result<Window> read_window(const Call& call, size_t spatial, bool dilated) {
 // What pooling kernels return: the memory format that the operand suggests; in three dimensions only the
 // plain one is certain.
 std::optional<Shape> pooled_strides(const TensorMeta& input, const Shape& shape, size_t spatial) {
+  if (spatial == 1 && input.dim() == 3 && input.stride) {
+    // In one dimension aten pools a tensor of two, [batch, channels, 1, length].
+    TensorMeta image = input;
+    image.shape.insert(image.shape.begin() + 2, 1);
+    image.stride->insert(image.stride->begin() + 2, input.shape[2] * (*input.stride)[2]);
+    Shape out = shape;
+    out.insert(out.begin() + 2, 1);
+    std::optional<Shape> pooled = suggested_strides(image, out);
+    if (pooled) pooled->erase(pooled->begin() + 2);
+    return pooled;
+  }
   std::optional<Shape> stride = suggested_strides(input, shape);
   if (spatial == 3 && stride && *stride != contiguous_strides(shape)) return std::nullopt;
   return stride;

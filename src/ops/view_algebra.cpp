@@ -150,12 +150,27 @@ std::optional<std::vector<int64_t>> preserved_strides(const TensorMeta& like) {
   return preserved_strides(like.shape, *like.stride);
 }
 
+namespace {
+
+// The fake tensors that dynamo traces a CPU model with keep the stride of a batch of one through a reshape, where eager
+// (and CUDA) makes it that of the next axis: what follows takes the tensor for channels_last there, and not here.
+bool traced_channels_last(const TensorMeta& like) {
+  std::vector<int64_t> stride = *like.stride;
+  if (like.device == "cpu" && like.shape[0] == 1) {
+    int64_t end = 1;
+    for (std::size_t i = 1; i < stride.size(); ++i) end = std::max(end, like.shape[i] * stride[i]);
+    stride[0] = end;
+  }
+  return suggests_channels_last(like.shape, stride);
+}
+
+}  // namespace
+
 std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like,
                                                       const std::vector<int64_t>& shape) {
   if (like.dim() != 4 && like.dim() != 5) return contiguous_strides(shape);
   if (!like.stride) return std::nullopt;
-  return suggests_channels_last(like.shape, *like.stride) ? channels_last_strides(shape)
-                                                          : contiguous_strides(shape);
+  return traced_channels_last(like) ? channels_last_strides(shape) : contiguous_strides(shape);
 }
 
 std::optional<std::vector<int64_t>> plain_strides(const TensorMeta& like, const std::vector<int64_t>& shape) {

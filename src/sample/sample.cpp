@@ -241,7 +241,7 @@ Json capture_json(FileSystem& files, const std::string& dir, const CaptureOption
   out["status"] = red ? "red" : "green";
   out["findings"] = findings_to_json(captured->findings);
   out["graphs"] = Json::array();
-  for (const Graph& graph : captured->graphs) out["graphs"].push_back(to_json(graph));
+  for (std::size_t g = 0; g < captured->graphs.size(); ++g) out["graphs"].push_back(graph_json(*captured, g));
   return out;
 }
 

@@ -57,6 +57,23 @@ TEST(WeightMeta, ReadsInTheOrderOfClassNames) {
   EXPECT_FALSE(inputs[1].item.has_value());
 }
 
+TEST(WeightMeta, SingleNumbersThatAreFixed) {
+  const auto item = [](const std::string& fields) {
+    const auto r = specs("class A:\n  name = 'x'\n  shape = []\n" + fields);
+    EXPECT_TRUE(r.ok());
+    const std::optional<Value> v = input_metas(*r)[0].item;
+    return v ? python_text(*v) : std::string("drawn");
+  };
+  EXPECT_EQ(item("  dtype = 'torch.float64'\n  mean = 0.177\n  std = 0.0\n"), "0.177");
+  EXPECT_EQ(item("  dtype = 'torch.float32'\n  mean = 0.1\n  std = 0.0\n"), "0.10000000149011612");
+  EXPECT_EQ(item("  dtype = 'torch.float64'\n  mean = -3e38\n  std = 0.0\n"), "-100.0");  // clamped
+  EXPECT_EQ(item("  dtype = 'torch.float64'\n  mean = 0.1\n  std = 0.5\n"), "drawn");
+  EXPECT_EQ(item("  dtype = 'torch.int64'\n  mean = 3.0\n  std = 0.0\n"), "3");
+  EXPECT_EQ(item("  dtype = 'torch.int64'\n  mean = 3\n  std = 0\n  min_val = 0\n  max_val = 9\n"), "drawn");
+  // Beyond every range.
+  EXPECT_EQ(item("  dtype = 'torch.int64'\n  data = [" + std::string(500, '9') + "]\n"), "drawn");
+}
+
 TEST(WeightMeta, UnusualLiterals) {
   const auto r = specs(
       "class A:\n  name = 'x'\n  shape = (1,)\n  dtype = torch.half\n  std = float('nan')\n  mean = -inf\n");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
 
@@ -27,7 +28,7 @@ std::optional<Value> literal(const Expr& e) {
     case ExprKind::kFalse: return Value::boolean(false);
     case ExprKind::kInt:
       // Beyond 64 bits only the size matters: a bound or a value of a float.
-      return e.overflow ? Value::real(std::stod(e.text)) : Value::integer(e.integer);
+      return e.overflow ? Value::real(std::strtod(e.text.c_str(), nullptr)) : Value::integer(e.integer);
     case ExprKind::kFloat: return Value::real(e.real);
     case ExprKind::kString: return Value::string(e.text);
     case ExprKind::kName:

@@ -18,15 +18,17 @@ using std::chrono::seconds;
 
 // The first command of a process pays for the import of torch (up to some 10 s on a cold disk), so none is
 // short.
-constexpr std::array<WorkerCommand, 9> kCommands = {{
+constexpr std::array<WorkerCommand, 10> kCommands = {{
     {"versions", seconds(60), "what is installed and usable: Python, torch, Triton, GPUs"},
+    {"identities", minutes(2), "which names of torch name one object, and the functions' signatures"},
     {"capture", minutes(3), "the graphs of a variant as dynamo gives them"},
     {"trace", minutes(2), "the pattern graph of each pass of a pass_dir as the tracer gives it"},
     {"smoke", minutes(10), "runs a pass_dir on a variant, poisoned, and compares what it wrote with eager"},
     {"compile", minutes(10), "compiles the kernels of a pass_dir to machine code without a device"},
     {"bench", minutes(20), "times compilers against each other, interleaved in one process"},
     {"evaluate", minutes(30), "the whole evaluation of one variant, in the worker itself"},
-    {"evaluate_all", std::chrono::hours(12), "many variants, each in a child of its own; records come as events"},
+    {"evaluate_all", std::chrono::hours(12),
+     "many variants, each in a child of its own; records come as events"},
     {"shutdown", seconds(10), "ends the worker"},
 }};
 

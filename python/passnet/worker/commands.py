@@ -11,6 +11,7 @@ from .errors import WorkerError
 
 TABLE = {
   "versions": "versions",
+  "identities": "identities",
   "capture": "capture",
   "trace": "trace",
   "smoke": "smoke",
