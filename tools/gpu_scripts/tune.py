@@ -14,6 +14,7 @@ import fcntl
 import itertools
 import os
 import sys
+import tempfile
 
 import torch
 
@@ -22,7 +23,7 @@ import regions
 
 from passnet.worker import pass_manager
 
-LOCK = "/tmp/passnet-tune.lock"
+LOCK = os.path.join(tempfile.gettempdir(), "passnet-tune.lock")
 
 
 class Launch:
