@@ -79,6 +79,18 @@ def test_a_fresh_interpreter_gives_the_same_answers(tmp_path):
   assert [{k: v[k] for k in keep} for v in forked["variants"]] == [{k: v[k] for k in keep} for v in fresh["variants"]]
 
 
+@in_soak
+def test_a_model_that_adds_to_its_input(tmp_path):
+  """Its inputs drift from call to call: in turn and strictly it is judged on fresh ones; the public order cannot."""
+  sample = cases.write_sample(tmp_path / "s", model=cases.MODEL.replace("a = x * y", "x.add_(y)\n        a = x * y"), passes=cases.one_pass())
+  both = run(sample, "--compare", "nope", sample / "pass_dir", "--out", tmp_path / "both")
+  strict = run(sample, "--protocol", "strict", "--rules", "public", "--out", tmp_path / "strict")
+  public = run(sample, "--out", tmp_path / "public", status=(1,))
+  assert all(v["correct"] for v in both["variants"] + strict["variants"])
+  assert public["variants"][0]["outcome"] == "inaccurate" and public["variants"][0]["eager_equals_itself"] is False
+  assert [v["eager_equals_itself"] for v in both["variants"]] == [False, False]
+
+
 PHASES = ["load", "compile", "time", "compare"]
 
 

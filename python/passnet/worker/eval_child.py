@@ -37,6 +37,16 @@ def _cores(names):
       os.sched_setaffinity(0, names)
 
 
+def _leave_under_lock(lock):
+  """Taking a context down disturbs whoever is being timed: the lock is held until the process is gone."""
+  lock.held(exclusive=False).__enter__()
+  with contextlib.suppress(Exception):
+    import torch
+
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+
+
 def run(job, fd):
   """Runs the job and reports; returns the exit status. Everything of the process is the child's own by now."""
   answers = Answers(fd, job["nonce"])
@@ -89,6 +99,8 @@ def run(job, fd):
     else:
       records = evaluate.evaluate_job(job, report, lock)
     answers.send({"records": records, "machine": evaluate.device_facts(device), "sandbox": reached})
+    if lock is not None and device.type == "cuda":
+      _leave_under_lock(lock(torch.device("cuda", device.index or 0)))
     return 0
   except BaseException as e:  # noqa: BLE001 - sys.exit in somebody's pass ends the job, not the account of it
     answers.send({"failed": describe(e)})

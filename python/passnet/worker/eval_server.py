@@ -504,9 +504,17 @@ def _clock_claim(record, seconds):
 
 
 def _split_cores():
-  """(cores for compiling, cores for timing): apart where there are enough of them."""
+  """(cores for compiling, cores for timing): apart where there are enough of them, two for each GPU of the machine.
+
+  Runs on several GPUs of one machine each name theirs in CUDA_VISIBLE_DEVICES; their timing cores then differ.
+  """
   mine = sorted(os.sched_getaffinity(0))
-  return (mine[2:], mine[:2]) if len(mine) >= 6 else (mine, mine)
+  gpus = max(1, sum(name[6:].isdigit() for name in os.listdir("/dev") if name.startswith("nvidia")))
+  first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+  which = int(first) if first.isdigit() and int(first) < gpus else 0
+  if len(mine) < 2 * gpus + 4:
+    gpus, which = 1, 0
+  return (mine[2 * gpus :], mine[2 * which : 2 * which + 2]) if len(mine) >= 6 else (mine, mine)
 
 
 def _with_package():
