@@ -44,8 +44,9 @@ corpus: build
 differential: build
 	@.venv/bin/python tools/differential
 
-bench: release
+bench: release build
 	@PASSNET=build-release/passnet .venv/bin/python tools/bench
+	@PASSNET=build-release/passnet .venv/bin/python tools/bench_capture
 
 gpu: release
 	@.venv/bin/python tools/gpu_run all

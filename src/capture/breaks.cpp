@@ -59,8 +59,13 @@ void Interpreter::push(const Value& v) {
 // them: the stack of the expression under way, then the local names that are read again, by age.
 Status Interpreter::end_graph(const Expr& at, std::string_view construct,
                               std::initializer_list<const Value*> operands) {
-  if (inputs_ == nullptr || loops_ > 0) return graph_break(construct, at.span);
+  if (inputs_ == nullptr) return graph_break(construct, at.span);
   if (!compiled_) return ok_status();
+  if (loops_ > 0) {  // dynamo does not resume inside a loop: nothing is compiled since the graph before
+    compiled_ = false;
+    findings_kept_ = findings_.size();
+    return ok_status();
+  }
   Segment segment;
   const auto take = [&](NodeId id) {
     if (is_carried(id)) return;

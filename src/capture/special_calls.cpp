@@ -83,11 +83,11 @@ Result<std::optional<Value>> Interpreter::special_call(const Expr& e, std::strin
       for (const Value& v : args[0].items()) {
         PN_TRY(total, folded(e, fold_binary("+", total, v)));
       }
-      if (inputs_ != nullptr && loops_ == 0) PN_CHECK_OK(end_graph(e, target, {}));
+      if (inputs_ != nullptr) PN_CHECK_OK(end_graph(e, target, {}));
       return found(std::move(total));
     }
     if (target == "torch.sym_not" && args.size() == 1 && args[0].is_number()) {
-      if (inputs_ != nullptr && loops_ == 0) PN_CHECK_OK(end_graph(e, target, {}));
+      if (inputs_ != nullptr) PN_CHECK_OK(end_graph(e, target, {}));
       return found(Value::boolean(!*truth(args[0])));
     }
     const std::optional<Value> number = symbolic_result(target, args);

@@ -77,6 +77,8 @@ CASES = {
   "a slice with a tensor": "a = x * 2\nb = a[(slice(None, None, None), slice(s, None, None))]\nreturn (b + 1,)",
   "a list times a tensor": "a = x * 2\nm = [None] * s\nreturn (a + y,)",
   "a list times a tensor after a break": "a = x * 2\ni = e.item()\nb = a * i\nm = [None] * s\nreturn (b + y,)",
+  "a break in a loop": "a = x * 2\nb = a + 1\nfor i in range(2):\n  b = b * e.item()\nreturn (b + y,)",
+  "a loop after a break": "a = x * 2\ni = e.item()\nfor j in range(2):\n  a = a * i\nreturn (a + y,)",
   "FunctionCtx": "a = x * 2\nf = torch.autograd.function.FunctionCtx()\nreturn (a,)",
   "autocast off": "a = x * 2\nc = torch.amp.autocast_mode._enter_autocast('cpu', None, False, None)\nb = a @ y.t()\nz = torch.amp.autocast_mode._exit_autocast(c)\nreturn (b,)",
   "autocast off for a GPU": "a = x * 2\nc = torch.amp.autocast_mode._enter_autocast('cuda', None, False, None)\nb = a @ y.t()\nz = torch.amp.autocast_mode._exit_autocast(c)\nreturn (b,)",
