@@ -210,6 +210,42 @@ def test_structure_counts_before_numbers():
     assert not all(r["ok"] for r in compare.compare_structures((x,), other))
 
 
+# ---- the lock
+
+def test_the_lock_is_shared_alone_and_ends_with_its_process(tmp_path):
+  import fcntl
+  import time as clock
+
+  from passnet.worker import device_lock
+
+  mine, other = device_lock.NamedLock(str(tmp_path), "gpu-x"), device_lock.NamedLock(str(tmp_path), "gpu-x")
+
+  def free(kind):
+    try:
+      fcntl.flock(other.fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+      return False
+    fcntl.flock(other.fd, fcntl.LOCK_UN)
+    return True
+
+  with mine.held(exclusive=False):
+    assert free(fcntl.LOCK_SH) and not free(fcntl.LOCK_EX)
+  with mine.held(exclusive=True):
+    assert not free(fcntl.LOCK_SH)
+  assert free(fcntl.LOCK_EX)
+  pid = os.fork()
+  if pid == 0:
+    device_lock.NamedLock(str(tmp_path), "gpu-x").keep()
+    clock.sleep(1.0)
+    os._exit(0)
+  deadline = clock.monotonic() + 20
+  while free(fcntl.LOCK_EX) and clock.monotonic() < deadline:
+    clock.sleep(0.01)
+  assert not free(fcntl.LOCK_EX) and free(fcntl.LOCK_SH)
+  os.waitpid(pid, 0)
+  assert free(fcntl.LOCK_EX)
+
+
 # ---- the filter
 
 def test_the_filter_refuses_what_it_lists():

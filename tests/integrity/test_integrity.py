@@ -14,8 +14,8 @@ import honest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BINARY = os.environ.get("PASSNET_BINARY", str(ROOT / "build" / "passnet"))
 SOAK = bool(os.environ.get("PASSNET_SOAK"))
-# A third of the exploits in every test run, all of them in the soak.
-CHOSEN = exploits.EXPLOITS if SOAK else exploits.EXPLOITS[::3]
+# A fifth of the exploits in every test run, all of them in the soak.
+CHOSEN = exploits.EXPLOITS if SOAK else exploits.EXPLOITS[::5]
 in_soak = pytest.mark.skipif(not SOAK, reason="runs with --soak")
 QUICK = ["--device", "cpu", "--warmup", "3", "--trials", "8", "--quiet", "--json", "--jobs", "2"]
 
@@ -116,7 +116,7 @@ def test_the_honest_corpus(tmp_path):
   """No flag on anything that only looks like an exploit, under both rule sets."""
   found = {}
   for rules in ("public", "strict") if SOAK else ("public",):
-    entries = [e for e in (honest.HONEST if SOAK else honest.HONEST[::2]) if rules == "public" or e.strict]
+    entries = [e for e in (honest.HONEST if SOAK else honest.HONEST[::3]) if rules == "public" or e.strict]
     got = evaluate(write(tmp_path / rules, entries), tmp_path / ("out" + rules), "--rules", rules, "--variant-deadline", "60")
     if SOAK:
       again = evaluate(write(tmp_path / (rules + "s"), entries), tmp_path / ("outs" + rules), "--protocol", "strict", "--rules", rules, "--variant-deadline", "60")
@@ -182,6 +182,7 @@ def test_what_outlives_a_child_is_killed(tmp_path):
   assert not late.exists()
 
 
+@in_soak
 def test_a_changed_sample_is_noticed(tmp_path):
   """F4: the pass writes the model it is measured on."""
   sample = tmp_path / "s"

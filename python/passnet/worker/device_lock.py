@@ -33,6 +33,10 @@ class NamedLock:
     finally:
       fcntl.flock(self.fd, fcntl.LOCK_UN)
 
+  def keep(self):
+    """Shared until the process is gone: nothing gives it back before."""
+    fcntl.flock(self.fd, fcntl.LOCK_SH)
+
 
 class DeviceLock(NamedLock):
   def __init__(self, folder, device):
