@@ -241,6 +241,7 @@ def main():
                       help="I/N: the real path for every N-th case, beginning with the I-th (default 1/6; all with PASSNET_SOAK set)")
   parser.add_argument("--keep", help="leave the samples below this folder")
   parser.add_argument("--native-only", action="store_true", help="without torch: the native verdict against the case's own")
+  parser.add_argument("--record", action="store_true", help="write the counts below bench/results")
   parser.add_argument("-v", "--verbose", action="store_true")
   args = parser.parse_args()
   cases = load_cases(args.only)
@@ -248,7 +249,7 @@ def main():
   order = [c for c in red if c.order]
   part, parts = map(int, args.part.split("/"))
   truly = set() if args.native_only else {c.name for c in cases[part - 1::parts]}
-  failures = 0
+  failures, verdicts = 0, {}
   with contextlib.ExitStack() as stack:
     base = pathlib.Path(args.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="passnet-corpus.")))
     for case in cases:
@@ -257,6 +258,7 @@ def main():
       with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         truth, why = (case.verdict, "") if case.name not in truly else real(root)
       trouble = []
+      verdicts[case.name] = {"check": verdict, "real_path": truth if case.name in truly else None, "why": case.why}
       if verdict != truth:
         trouble.append(f"FALSE {verdict.upper()}: the real path is {truth}")
       if truth != case.verdict:
@@ -269,6 +271,17 @@ def main():
       elif args.verbose:
         print(f"{case.name}: {verdict} {codes}\n  real: {why[:300]}", flush=True)
   print(f"{len(cases)} pass_dirs ({len(red)} red, {len(order)} of them by order alone), {len(truly)} through the real path, {failures} verdicts differ")
+  if args.record:
+    sys.path.insert(0, str(ROOT / "tools"))
+    import tool_common
+    import torch
+
+    ran = [v for v in verdicts.values() if v["real_path"]]
+    document = {"machine": tool_common.machine(), "torch": torch.__version__, "pass_dirs": len(cases), "red": len(red), "by_order_alone": len(order),
+                "real_path": len(ran), "false_green": sum(v["check"] == "green" != v["real_path"] for v in ran),
+                "false_red": sum(v["check"] == "red" != v["real_path"] for v in ran), "cases": verdicts}
+    document["command"] = "tests/corpus/check_corpus.py " + " ".join(a for a in sys.argv[1:] if "/" not in a or re.fullmatch(r"\d+/\d+", a))
+    print(f"bench/results/{tool_common.write_result('check-corpus', document)} written")
   return 1 if failures else 0
 
 

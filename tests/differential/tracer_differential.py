@@ -1,7 +1,7 @@
 """Every callable of the table of torch's functions, called by position, by keyword and mixed: the native reading of a
 pattern against torch's tracer with the public normalisation.
 
-  tests/differential/tracer_differential.py --driver build/tests/differential/check_driver [--only TEXT] [-v]
+  tests/differential/tracer_differential.py --driver build/tests/differential/check_driver [--only TEXT] [--every N] [-v]
 
 A native reading is either the graph that the tracer gives, or a refusal, which sends the pattern to the worker; a third
 thing is a failure. Callables that torch itself cannot trace with any of the calls tried are counted apart. Refusals are
@@ -15,10 +15,12 @@ import json
 import math
 import operator
 import builtins
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -88,9 +90,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--driver", required=True)
     parser.add_argument("--only", default="")
+    parser.add_argument("--every", type=int, default=1 if os.environ.get("PASSNET_SOAK") else 8,
+                        help="every N-th callable only (default 8, all with PASSNET_SOAK set)")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args()
     table = json.loads((ROOT / "src" / "ops" / "torch_identities" / f"{VERSION}.json").read_text())["functions"]
+    args.driver = str(pathlib.Path(args.driver).resolve())
+    scratch = tempfile.TemporaryDirectory()  # some of the callables write files
+    os.chdir(scratch.name)
     process = subprocess.Popen([args.driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(body):
@@ -107,11 +114,14 @@ def main():
                 return own + name[len(prefix):]
         return name
 
-    equal = calls = internal = 0
+    equal = calls = internal = tried = 0
     untraceable, refused, failures = [], collections.defaultdict(list), []
-    for name, entry in table.items():
-        if args.only not in name:
+    # Functions that keep their form by a table of ours are always among them.
+    kept = ("max_pool", "meshgrid", "torch.lu", "torch.unique", "cross_entropy", "triplet_margin_with")
+    for number, (name, entry) in enumerate(table.items()):
+        if args.only not in name or (number % args.every and not any(k in name for k in kept)):
             continue
+        tried += 1
         if re.fullmatch(r"torch\._C\._\w+", name):  # the machinery of torch's Python side: no operators, and some crash on a traced value
             internal += 1
             continue
@@ -148,7 +158,7 @@ def main():
         elif args.verbose and name in refused:
             print(f"{name}: refused: {refused[name][0]}")
     reasons = collections.Counter(codes.split(": ", 1)[1] if "name" not in codes else "a name" for r in refused.values() for _, codes in r)
-    print(f"{len(table)} callables, {internal} of them torch's own machinery, {len(table) - internal - len(untraceable)} traceable, {calls} calls: {equal} equal, "
+    print(f"{tried} of {len(table)} callables, {internal} of them torch's own machinery, {tried - internal - len(untraceable)} traceable, {calls} calls: {equal} equal, "
           f"{sum(map(len, refused.values()))} left to the worker ({len(refused)} callables), {len(failures)} differ")
     if args.verbose:
         for reason, count in reasons.most_common(20):
