@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "pysrc/parse.h"
+#include "sample/plain_meta.h"
 
 namespace passnet {
 
@@ -76,8 +77,13 @@ std::optional<Diagnostic> refuse(FileSystem& files, const Variant& v, const std:
 Result<std::vector<TensorSpec>> read_all_specs(std::vector<SourceBuffer>& texts) {
   std::vector<TensorSpec> out;
   for (SourceBuffer& text : texts) {
-    PN_TRY(const pysrc::Module module, pysrc::parse_module(std::move(text)));
-    PN_TRY(std::vector<TensorSpec> more, read_tensor_specs(module));
+    std::vector<TensorSpec> more;
+    if (std::optional<std::vector<TensorSpec>> plain = read_plain_specs(text)) {
+      more = *std::move(plain);
+    } else {
+      PN_TRY(const pysrc::Module module, pysrc::parse_module(std::move(text)));
+      PN_TRY(more, read_tensor_specs(module));
+    }
     for (TensorSpec& spec : more) {
       std::erase_if(out, [&](const TensorSpec& t) { return t.name == spec.name && t.file != spec.file; });
       out.push_back(std::move(spec));

@@ -1,5 +1,8 @@
 #include "sample/sample.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +12,7 @@
 
 #include "base/json.h"
 #include "pysrc/parse.h"
+#include "sample/plain_meta.h"
 
 namespace passnet {
 namespace {
@@ -72,6 +76,51 @@ TEST(WeightMeta, SingleNumbersThatAreFixed) {
   EXPECT_EQ(item("  dtype = 'torch.int64'\n  mean = 3\n  std = 0\n  min_val = 0\n  max_val = 9\n"), "drawn");
   // Beyond every range.
   EXPECT_EQ(item("  dtype = 'torch.int64'\n  data = [" + std::string(500, '9') + "]\n"), "drawn");
+}
+
+// The two readers agree on whatever the quick one takes; what it leaves to the other is not decided here.
+TEST(WeightMeta, PlainTextsAreReadAlike) {
+  const std::string own =
+      "class Program_weight_tensor_meta_b:\n    name = \"b\"\n    shape = [2, 3]\n    dtype = "
+      "\"torch.float16\"\n"
+      "    device = \"cuda:0\"\n    mean = -0.5\n    std = 2.5e-05\n    data = None\n\n\n"
+      "class Program_weight_tensor_meta_a:\n    name = \"a\"\n    shape = [3]\n    dtype = \"torch.int64\"\n"
+      "    mean = None\n    std = None\n    data = [\n        1,\n        -2,\n        3,\n    ]\n"
+      "\nclass Program_c:\n    name = \"c\"\n    shape = []\n    dtype = \"torch.float32\"\n    data = [1, "
+      "2.5][0]\n";
+  const auto text_of_specs = [](const std::vector<TensorSpec>& all) {
+    std::string out;
+    for (const TensorSpec& t : all) {
+      out += fmt::format("{} {} [{}] {} {} {} {} {} {} {} {} {}:{}:{}\n", t.class_name, t.name,
+                         fmt::join(t.shape, ","), name_of(t.dtype), t.device, t.mean.value_or(-9),
+                         t.std.value_or(-9), t.min_val.value_or(-9), t.max_val.value_or(-9), t.data_count,
+                         t.integers ? t.integers->size() : 0, t.file, t.span.line, t.span.end_col);
+      for (const Value& v : t.data_head) out += python_text(v) + " ";
+    }
+    return out;
+  };
+  int quick = 0;
+  unsigned seed = 3;
+  const auto next = [&] { return seed = seed * 1664525u + 1013904223u, seed >> 8; };
+  const std::string alphabet = "[],=\"\n .-+e0123abN:#_\t";
+  for (int round = 0; round < 4000; ++round) {
+    std::string text = own.substr(0, round % 3 == 0 ? own.size() : own.find("\nclass Program_c"));
+    for (unsigned n = round == 1 ? 0 : next() % 3; n > 0; --n) {
+      const std::size_t at = next() % text.size();
+      if (next() % 2 == 0) {
+        text[at] = alphabet[next() % alphabet.size()];
+      } else {
+        text.insert(at, 1, alphabet[next() % alphabet.size()]);
+      }
+    }
+    const auto plain = read_plain_specs(SourceBuffer("weight_meta.py", text));
+    if (!plain) continue;
+    ++quick;
+    const auto slow = specs(text);
+    ASSERT_TRUE(slow.ok()) << slow.error().message << '\n' << text;
+    EXPECT_EQ(text_of_specs(*plain), text_of_specs(*slow)) << text;
+  }
+  EXPECT_GT(quick, 500);
 }
 
 TEST(WeightMeta, UnusualLiterals) {
