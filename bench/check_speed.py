@@ -6,7 +6,7 @@
 The sample is the first of examples/, written by tools/make_examples with ten variants over three dtypes; the three passes match
 gelu, an evaluation dropout, and an addition with layer_norm. Both sides run on one core, start of the process included. The
 torch side imports torch, captures each variant with dynamo, reads the sources by the public rules, traces the patterns,
-runs torch's matcher and replaces. On a busy machine the processor's time decides, not the clock. Written to bench/results/<date>-check.json.
+runs torch's matcher and replaces. On a busy machine the processor's time decides, not the clock. Written to bench/results/<date>-check-speed.json.
 """
 import argparse
 import json
@@ -171,7 +171,7 @@ def main():
   if busy:
     print("the machine is busy: wall times are those of waiting; the processor's times count")
   if not args.no_record:
-    print(f"bench/results/{common.write_result('check', document)} written")
+    print(f"bench/results/{common.write_result('check-speed', document)} written")
   return 0 if (cpu if busy else median) < 30 and (torch_cpu / cpu if busy else torch_ms / median) >= 100 else 1
 
 
