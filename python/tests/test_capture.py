@@ -5,9 +5,10 @@ import os
 
 import pytest
 import torch
-from conftest import ROOT
 
 from passnet.worker import capture, encode, samples
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 S = {"shape": [4, 6]}
 

@@ -5,9 +5,10 @@ import sys
 import tempfile
 
 import pytest
-from conftest import ROOT
 
 from passnet.worker import protocol
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 with open(os.path.join(ROOT, "tests", "fixtures", "worker_frames.json"), encoding="utf-8") as f:
   FRAMES = json.load(f)

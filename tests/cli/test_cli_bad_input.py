@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from conftest import MODEL, WEIGHTS, Run, tree
+from cli_samples import MODEL, WEIGHTS, Run, tree
 
 GRAPHS = "s/graph_list.txt"
 CODE = "s/float32/0/model.py"

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from conftest import ROOT
+from cli_samples import ROOT
 
 
 def folders():

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from cli_samples import ROOT
 from test_cli_json import valid
 
 sys.path.insert(0, str(ROOT / "tests" / "corpus"))

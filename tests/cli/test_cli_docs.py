@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from cli_samples import ROOT
 
 TOOL = ROOT / "tools" / "write_command_docs"
 PAGE = ROOT / "docs" / "commands.md"

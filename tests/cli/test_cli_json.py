@@ -5,7 +5,7 @@ import shutil
 import jsonschema
 import pytest
 
-from conftest import MODEL, ROOT
+from cli_samples import MODEL, ROOT
 
 SCHEMAS = ROOT / "docs" / "schemas"
 STATUS = {0: "green", 1: "red", 2: "error"}

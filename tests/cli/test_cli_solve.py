@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import ROOT, tree
+from cli_samples import ROOT, tree
 
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if (path / "graph_list.txt").is_file())
 QUICK = ["solve", "--no-preflight-run", "--quiet"]
