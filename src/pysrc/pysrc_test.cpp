@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include <string>
 
 #include "base/files.h"
@@ -194,6 +196,18 @@ TEST(Pysrc, DamagedSourceNeverCrashes) {
   }
   EXPECT_GT(parsed, 50);
   EXPECT_GT(refused, 200);
+}
+
+// The parser would try repairs for minutes.
+TEST(Parse, MuchThatIsNoPythonEndsSoon) {
+  std::string text = "def f():\n    return if";
+  for (int i = 0; i < 20000; ++i) text += " + if";
+  const auto started = std::chrono::steady_clock::now();
+  const Result<Module> module = parse_module(SourceBuffer("m.py", text + "\n"));
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.error().code, "pysrc.timeout");
+  EXPECT_FALSE(module.error().hint.empty());
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(60));  // of a busy machine
 }
 
 }  // namespace

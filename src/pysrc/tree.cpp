@@ -2,8 +2,10 @@
 
 #include <tree_sitter/api.h>
 
-#include <chrono>
+#include <ctime>
 #include <string>
+
+#include <fmt/format.h>
 
 extern "C" const TSLanguage* tree_sitter_python(void);
 
@@ -11,15 +13,23 @@ namespace passnet::pysrc {
 
 namespace {
 
-// Error recovery on large damaged files can take minutes; a sound file of the largest size takes seconds.
-constexpr std::chrono::seconds kParseDeadline{30};
+// Repairs of a damaged file can take minutes; a sound file takes some 50 nanoseconds a byte. In time of this thread's
+// processor, so that a busy machine refuses nothing.
+constexpr double kParseSeconds = 1.0;
+constexpr double kParseSecondsPerByte = 1e-6;
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 struct Deadline {
-  std::chrono::steady_clock::time_point end;
+  double end;
 };
 
 bool past_deadline(TSParseState* state) {
-  return std::chrono::steady_clock::now() > static_cast<Deadline*>(state->payload)->end;
+  return thread_seconds() > static_cast<Deadline*>(state->payload)->end;
 }
 
 struct Input {
@@ -122,13 +132,13 @@ Result<SyntaxTree> SyntaxTree::parse(std::shared_ptr<const SourceBuffer> source)
   TSParser* parser = ts_parser_new();
   ts_parser_set_language(parser, tree_sitter_python());
   Input input{source->text()};
-  Deadline deadline{std::chrono::steady_clock::now() + kParseDeadline};
+  const double allowed = kParseSeconds + kParseSecondsPerByte * static_cast<double>(source->text().size());
+  Deadline deadline{thread_seconds() + allowed};
   TSTree* tree = ts_parser_parse_with_options(
       parser, nullptr, {&input, read_input, TSInputEncodingUTF8, nullptr}, {&deadline, past_deadline});
   ts_parser_delete(parser);
   if (tree == nullptr) {
-    return user_error("pysrc.timeout",
-                      "parsing took longer than " + std::to_string(kParseDeadline.count()) + " s")
+    return user_error("pysrc.timeout", fmt::format("parsing took longer than {:.1f} s", allowed))
         .at(source->name())
         .with_hint("The file is damaged or no Python source; replace it.");
   }
