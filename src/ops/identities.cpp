@@ -91,6 +91,7 @@ Function parse_function(const Json& entry) {
   return out;
 }
 
+// The version that graphs are captured for: the first that is embedded.
 std::string_view file() { return embedded::torch_identities()[0].content; }
 
 // Functions that were asked for, parsed once; they live as long as the program.
