@@ -12,6 +12,8 @@
 
 #include "base/strings.h"
 #include "codegen/pass_dir.h"
+#include "plan/facts.h"
+#include "plan/machine.h"
 #include "sample/sample.h"
 #include "solve/native_check.h"
 #include "solve/shrink.h"
@@ -69,6 +71,21 @@ std::map<std::string, std::string> kernel_texts(const PassDirFiles& files) {
   }
   if (inside && !name.empty()) texts[name] = text;
   return texts;
+}
+
+// Operations of all products of one call of the model.
+double flops_of(const CapturedVariant& variant) {
+  double sum = 0;
+  for (const Graph& graph : variant.graphs) {
+    const Result<Profile> profile = builtin_profile("h200");  // operations are the same on every machine
+    if (!profile.ok()) return 0;
+    const GraphFacts facts(graph, *profile);
+    for (size_t id = 0; id < facts.size(); ++id) {
+      const NodeFacts& node = facts[static_cast<NodeId>(id)];
+      if (node.call && node.call->row->cls == OpClass::kProduct) sum += node.cost.flops;
+    }
+  }
+  return sum;
 }
 
 void put(VariantProof& variant, std::string subject, Proof::State state, std::string by, std::string why) {
@@ -164,8 +181,12 @@ Result<WorkerPreflight::Trial> WorkerPreflight::prepare(const StateUnderTest& st
       "CUDA reference";
   const CapturedVariant* at = &full;
   std::optional<Shrunk> shrunk;
-  if (elements > options_.run_elements)
-    shrunk = shrink_variant(files, full, options_.run_elements, options_.most_elements, {});
+  const double flops = flops_of(full);
+  int64_t wanted = options_.run_elements;
+  if (flops > options_.run_flops)  // products grow with their inputs, as a rule
+    wanted =
+        std::min(wanted, static_cast<int64_t>(static_cast<double>(elements) * options_.run_flops / flops));
+  if (elements > wanted) shrunk = shrink_variant(files, full, wanted, options_.most_elements, {});
   if (!shrunk && elements > options_.most_elements) {
     return user_error(
         "preflight.too_large",

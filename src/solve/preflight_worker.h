@@ -18,6 +18,8 @@ struct PreflightOptions {
   bool compile = true;        ///< kernels to machine code for sm_80, sm_86, sm_90
   int64_t run_elements =
       1 << 21;  ///< variants with more input elements are shrunk to this before they are run
+  double run_flops =
+      2e8;  ///< the same for those whose products take more operations: a few seconds interpreted
   int64_t most_elements = 1 << 24;   ///< what cannot be shrunk is run whole up to here, and not at all beyond
   size_t kernels_per_signature = 1;  ///< compiled entries per kernel and element types
   std::string device = "cpu";
