@@ -78,6 +78,11 @@ std::vector<std::string> bubblewrap(const std::string& program, const Plan& plan
   };
   // Samples are mounted again for those that lie below the folder that was just emptied.
   for (const PlannedSample& sample : plan.samples) bind("--ro-bind", sample.root);
+  // So is the worker's Python.
+  if (const auto python = find_python(); python.ok()) {
+    const std::string environment = dir_name(dir_name(absolute(python->program)));
+    if (environment.starts_with("/tmp/")) bind("--ro-bind", environment);
+  }
   bind("--bind", scratch);
   bind("--bind", lock_dir);
   return argv;
