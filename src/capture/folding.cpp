@@ -176,22 +176,17 @@ Folded fold_compare(std::string_view op, const Value& a, const Value& b) {
     return yes(found == (op == "in"));
   }
   if (a.is_number() && b.is_number()) {
-    if (is_integer(a) && is_integer(b)) {
-      const int64_t x = a.as_int(), y = b.as_int();
+    const auto compare = [&](auto x, auto y) {
       return yes(op == "=="   ? x == y
                  : op == "!=" ? x != y
                  : op == "<"  ? x < y
                  : op == "<=" ? x <= y
                  : op == ">"  ? x > y
                               : x >= y);
-    }
-    const double x = a.as_double(), y = b.as_double();
-    return yes(op == "=="   ? x == y
-               : op == "!=" ? x != y
-               : op == "<"  ? x < y
-               : op == "<=" ? x <= y
-               : op == ">"  ? x > y
-                            : x >= y);
+    };
+    // Integers as integers: a double cannot hold all of them.
+    return is_integer(a) && is_integer(b) ? compare(a.as_int(), b.as_int())
+                                          : compare(a.as_double(), b.as_double());
   }
   if (op == "==" || op == "!=") return yes((a == b) == (op == "=="));
   return Folded::no("these operands have no '" + std::string(op) + "'");

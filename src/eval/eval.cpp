@@ -3,13 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/scratch_folder.h"
 #include "base/strings.h"
 #include "eval/entry.h"
 #include "eval/outputs.h"
@@ -21,32 +20,6 @@ namespace passnet::eval {
 namespace {
 
 constexpr int kServerAttempts = 3;
-
-// A folder that is gone when this is.
-class Scratch {
- public:
-  explicit Scratch(FileSystem& files) : files_(files) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "passnet-eval-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~Scratch() {
-    if (path_.empty()) return;
-    std::error_code ignored;
-    // The copies of passes are read-only folders: removing needs the right back.
-    for (auto it = std::filesystem::recursive_directory_iterator(path_, ignored);
-         !ignored && it != std::filesystem::recursive_directory_iterator(); it.increment(ignored))
-      if (it->is_directory(ignored))
-        std::filesystem::permissions(it->path(), std::filesystem::perms::owner_all, ignored);
-    (void)files_.remove_all(path_).ok();
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  FileSystem& files_;
-  std::string path_;
-};
 
 // What is still to be measured of a job, by compiler.
 struct Pending {
@@ -61,7 +34,7 @@ class Evaluation {
   Evaluation(EvalContext& context, const EvalOptions& options) : context_(context), options_(options) {}
 
   Result<EvalReport> run() {
-    Scratch scratch(context_.files);
+    const ScratchFolder scratch(context_.files, "passnet-eval-");
     if (scratch.path().empty())
       return user_error("eval.scratch", "no folder for temporary files could be made")
           .with_hint("set TMPDIR to a folder that can be written");

@@ -37,9 +37,11 @@ bool averages(const GraphFacts& facts, NodeId from, NodeId id) {
   return cls == OpClass::kReduction || (cls == OpClass::kProduct && facts[from].call->row->name == "softmax");
 }
 
-// The first call, anywhere after `from`, that rounds float32 operands to tf32, or may: what differs in the last place
-// before it can differ by 2^-11 of a factor after it.
-std::optional<NodeId> tf32_afterwards(const GraphFacts& facts, NodeId from) {
+enum class Step { kFollow, kLeave, kStop };
+
+// Visits everything that depends on `from`, once; `visit` says whether to go on behind a node. The node it stopped at.
+template <typename Visit>
+std::optional<NodeId> walk_users(const GraphFacts& facts, NodeId from, const Visit& visit) {
   std::vector<NodeId> open = {from};
   std::vector<bool> seen(facts.size(), false);
   while (!open.empty()) {
@@ -48,34 +50,33 @@ std::optional<NodeId> tf32_afterwards(const GraphFacts& facts, NodeId from) {
     for (const NodeId user : facts[id].users) {
       if (seen[static_cast<size_t>(user)]) continue;
       seen[static_cast<size_t>(user)] = true;
-      open.push_back(user);
-      if (!facts[user].call) continue;
-      const std::optional<ConvProblem> problem = conv_problem(*facts[user].call);
-      if (problem && problem->dtype == DType::kFloat32 &&
-          library_conv(*problem).factors != LibraryProduct::Factors::kExact) {
-        return user;
-      }
+      const Step step = visit(user);
+      if (step == Step::kStop) return user;
+      if (step == Step::kFollow) open.push_back(user);
     }
   }
   return std::nullopt;
 }
 
+// A call, anywhere after `from`, that rounds float32 operands to tf32, or may: what differs in the last place before
+// it can differ by 2^-11 of a factor after it.
+std::optional<NodeId> tf32_afterwards(const GraphFacts& facts, NodeId from) {
+  return walk_users(facts, from, [&](NodeId user) {
+    if (!facts[user].call) return Step::kFollow;
+    const std::optional<ConvProblem> problem = conv_problem(*facts[user].call);
+    const bool rounds = problem && problem->dtype == DType::kFloat32 &&
+                        library_conv(*problem).factors != LibraryProduct::Factors::kExact;
+    return rounds ? Step::kStop : Step::kFollow;
+  });
+}
+
 // Whether everything that the value goes through afterwards, to the end of the graph, is exact.
 bool only_moved_afterwards(const GraphFacts& facts, NodeId from, bool averaging_is_fine) {
-  std::vector<NodeId> open = {from};
-  std::vector<bool> seen(facts.size(), false);
-  while (!open.empty()) {
-    const NodeId id = open.back();
-    open.pop_back();
-    for (const NodeId user : facts[id].users) {
-      if (seen[static_cast<size_t>(user)]) continue;
-      seen[static_cast<size_t>(user)] = true;
-      if (averaging_is_fine && averages(facts, from, user)) continue;
-      if (!is_exact(facts, user)) return false;
-      open.push_back(user);
-    }
-  }
-  return true;
+  const auto inexact = walk_users(facts, from, [&](NodeId user) {
+    if (averaging_is_fine && averages(facts, from, user)) return Step::kLeave;
+    return is_exact(facts, user) ? Step::kFollow : Step::kStop;
+  });
+  return !inexact;
 }
 
 // Sums, means, norms, softmax: rounded once from float32 sums.

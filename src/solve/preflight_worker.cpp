@@ -1,7 +1,6 @@
 #include "solve/preflight_worker.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/scratch_folder.h"
 #include "base/strings.h"
 #include "codegen/pass_dir.h"
 #include "plan/facts.h"
@@ -24,25 +24,6 @@ namespace passnet {
 namespace {
 
 constexpr std::string_view kInterpreter = "interpreter on the CPU";
-
-// A folder that is gone when this is.
-class Scratch {
- public:
-  explicit Scratch(FileSystem& files) : files_(files) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "passnet-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~Scratch() {
-    if (!path_.empty()) (void)files_.remove_all(path_).ok();
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  FileSystem& files_;
-  std::string path_;
-};
 
 Status write_pass_dir(FileSystem& files, const std::string& dir, const PassDirFiles& content) {
   PN_CHECK_OK(files.make_directory(dir));
@@ -76,10 +57,9 @@ std::map<std::string, std::string> kernel_texts(const PassDirFiles& files) {
 // Operations of all products of one call of the model.
 double flops_of(const CapturedVariant& variant) {
   double sum = 0;
+  const Profile profile;  // operations are the same on every machine
   for (const Graph& graph : variant.graphs) {
-    const Result<Profile> profile = builtin_profile("h200");  // operations are the same on every machine
-    if (!profile.ok()) return 0;
-    const GraphFacts facts(graph, *profile);
+    const GraphFacts facts(graph, profile);
     for (size_t id = 0; id < facts.size(); ++id) {
       const NodeFacts& node = facts[static_cast<NodeId>(id)];
       if (node.call && node.call->row->cls == OpClass::kProduct) sum += node.cost.flops;
@@ -226,7 +206,7 @@ Result<WorkerPreflight::Trial> WorkerPreflight::prepare(const StateUnderTest& st
 }
 
 Status WorkerPreflight::run_trials(const StateUnderTest& state, PreflightReport& report) {
-  const Scratch scratch(files_);
+  const ScratchFolder scratch(files_, "passnet-");
   if (scratch.path().empty())
     return user_error("file.io", "no temporary folder could be made")
         .with_hint("set TMPDIR to a folder that can be written");
