@@ -2,6 +2,7 @@
 
 #include <tree_sitter/api.h>
 
+#include <algorithm>
 #include <ctime>
 #include <string>
 
@@ -13,10 +14,12 @@ namespace passnet::pysrc {
 
 namespace {
 
-// Repairs of a damaged file can take minutes; a sound file takes some 50 nanoseconds a byte. In time of this thread's
-// processor, so that a busy machine refuses nothing.
+// Repairs of a damaged file can take minutes; a sound file takes some 50 nanoseconds a byte, one chain of attributes
+// two megabytes long 300. In time of this thread's processor, so that a busy machine refuses nothing. A file is read or
+// refused within two seconds, whatever it is: giving the tree back takes a part of them.
 constexpr double kParseSeconds = 1.0;
-constexpr double kParseSecondsPerByte = 1e-6;
+constexpr double kParseSecondsPerByte = 3e-7;
+constexpr double kMostParseSeconds = 1.4;
 
 double thread_seconds() {
   timespec now{};
@@ -132,7 +135,8 @@ Result<SyntaxTree> SyntaxTree::parse(std::shared_ptr<const SourceBuffer> source)
   TSParser* parser = ts_parser_new();
   ts_parser_set_language(parser, tree_sitter_python());
   Input input{source->text()};
-  const double allowed = kParseSeconds + kParseSecondsPerByte * static_cast<double>(source->text().size());
+  const double allowed = std::min(
+      kMostParseSeconds, kParseSeconds + kParseSecondsPerByte * static_cast<double>(source->text().size()));
   Deadline deadline{thread_seconds() + allowed};
   TSTree* tree = ts_parser_parse_with_options(
       parser, nullptr, {&input, read_input, TSInputEncodingUTF8, nullptr}, {&deadline, past_deadline});
