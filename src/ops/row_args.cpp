@@ -24,6 +24,24 @@ Diagnostic bad_argument(const Call& call, std::string_view name, std::string_vie
   return bad_call(call, "ops.bad_arguments", fmt::format("`{}` should be {}", name, expected));
 }
 
+Status shape_of(const Call& call, std::string_view name, std::span<const int64_t> shape) {
+  const TensorMeta* meta = call.tensor(name);
+  if (meta == nullptr || std::ranges::equal(meta->shape, shape)) return ok_status();
+  return bad_argument(call, name, fmt::format("of shape [{}]", fmt::join(shape, ", ")));
+}
+
+Status broadcasts_to(const Call& call, std::string_view name, std::span<const int64_t> shape) {
+  const TensorMeta* meta = call.tensor(name);
+  if (meta == nullptr) return ok_status();
+  bool fits = meta->shape.size() <= shape.size();
+  for (size_t i = 0; fits && i < meta->shape.size(); ++i) {
+    const int64_t mine = meta->shape[meta->shape.size() - 1 - i];
+    fits = mine == 1 || mine == shape[shape.size() - 1 - i];
+  }
+  if (fits) return ok_status();
+  return bad_argument(call, name, fmt::format("of a shape that broadcasts to [{}]", fmt::join(shape, ", ")));
+}
+
 namespace {
 
 // A number was expected. A tensor without axes stands for one too, as torch takes it, but its value is of run

@@ -39,6 +39,10 @@ Result<DType> dtype_arg(const Call& call, std::string_view name, DType fallback)
 Result<std::string> format_arg(const Call& call, std::string_view name, std::string_view fallback);
 
 Diagnostic bad_argument(const Call& call, std::string_view name, std::string_view expected);
+// Refuses a tensor of another shape; None is accepted.
+Status shape_of(const Call& call, std::string_view name, std::span<const int64_t> shape);
+// Refuses a tensor that does not broadcast to `shape`; None is accepted.
+Status broadcasts_to(const Call& call, std::string_view name, std::span<const int64_t> shape);
 // Why a lowering does not exist for this call.
 Diagnostic no_lowering(const Call& call, std::string_view why);
 

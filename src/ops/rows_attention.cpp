@@ -63,6 +63,11 @@ Result<Attention> read_attention(const Call& call) {
     batches[1].back() = batches[2].back() = query_heads;
   }
   PN_TRY(a.batch, broadcast_shapes(call, batches));
+  if (a.mask) {
+    Shape scores = a.batch;
+    scores.insert(scores.end(), {a.length, a.keys});
+    PN_CHECK_OK(broadcasts_to(call, "attn_mask", scores));
+  }
   return a;
 }
 
@@ -187,6 +192,12 @@ Result<Inferred> meta_multi_head(const Call& call) {
   // [length, batch, embedding]; the fused spelling has the batch first.
   bool batch_first = call.row->name == "native_multi_head_attention";
   bool batched = query->dim() == 3;
+  PN_TRY(const int64_t width, int_arg(call, batch_first ? "embed_dim" : "embed_dim_to_check"));
+  if (query->shape.back() != width) return bad_argument(call, "query", fmt::format("of {} features", width));
+  PN_CHECK_OK(shape_of(call, batch_first ? "qkv_weight" : "in_proj_weight", Shape{3 * width, width}));
+  PN_CHECK_OK(shape_of(call, batch_first ? "qkv_bias" : "in_proj_bias", Shape{3 * width}));
+  PN_CHECK_OK(shape_of(call, batch_first ? "proj_weight" : "out_proj_weight", Shape{width, width}));
+  PN_CHECK_OK(shape_of(call, batch_first ? "proj_bias" : "out_proj_bias", Shape{width}));
   size_t length_axis = batched && batch_first ? 1 : 0;
   Shape weights;
   if (batched) weights.push_back(query->shape[batch_first ? 0 : 1]);

@@ -230,6 +230,8 @@ Result<Inferred> meta_affine_grid(const Call& call) {
   PN_TRY(const TensorMeta* theta, tensor_arg(call, "theta"));
   PN_TRY(Shape size, ints_arg(call, "size"));
   if (size.size() != 4 && size.size() != 5) return bad_argument(call, "size", "4 or 5 sizes");
+  const auto spatial = static_cast<int64_t>(size.size()) - 2;
+  PN_CHECK_OK(shape_of(call, "theta", Shape{size[0], spatial, spatial + 1}));
   Shape shape{size[0]};
   shape.insert(shape.end(), size.begin() + 2, size.end());
   shape.push_back(static_cast<int64_t>(size.size()) - 2);

@@ -77,10 +77,15 @@ Result<size_t> normalized_rank(const Call& call, const TensorMeta& input) {
   return shape.size();
 }
 
+// kBias: the row has a bias beside its weight.
+template <bool kBias>
 Result<Inferred> meta_trailing_norm(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  PN_TRY([[maybe_unused]] const size_t rank, normalized_rank(call, *input));
+  PN_TRY(const size_t rank, normalized_rank(call, *input));
   if (!is_floating(input->dtype)) return bad_argument(call, "input", "of a float type");
+  const auto normalized = std::span<const int64_t>(input->shape).last(rank);
+  PN_CHECK_OK(shape_of(call, "weight", normalized));
+  if constexpr (kBias) PN_CHECK_OK(shape_of(call, "bias", normalized));
   return fresh(input->shape, input->dtype);
 }
 
@@ -158,8 +163,16 @@ Result<const TensorMeta*> channelled(const Call& call, int64_t least) {
   return input;
 }
 
+// Parameters and statistics are vectors with an element a channel.
+Status a_channel_each(const Call& call, const TensorMeta& input,
+                      std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) PN_CHECK_OK(shape_of(call, name, std::span(&input.shape[1], 1)));
+  return ok_status();
+}
+
 Result<Inferred> meta_batch_norm(const Call& call) {
   PN_TRY(const TensorMeta* input, channelled(call, 2));
+  PN_CHECK_OK(a_channel_each(call, *input, {"running_mean", "running_var", "weight", "bias"}));
   PN_TRY(const bool training, bool_arg(call, "training"));
   if (!training && (is_none(call, "running_mean") || is_none(call, "running_var"))) {
     return bad_argument(call, "running_mean", "given, with running_var, when not training");
@@ -184,6 +197,7 @@ E scale_and_shift(E x, E mean, E invstd, const std::optional<E>& weight, const s
 
 Result<std::vector<ArrayId>> lower_batch_norm(LowerContext& ctx, const Call& call) {
   PN_TRY(const TensorMeta* input, channelled(call, 2));
+  PN_CHECK_OK(a_channel_each(call, *input, {"running_mean", "running_var", "weight", "bias"}));
   PN_TRY(const bool training, bool_arg(call, "training"));
   PN_TRY(const double eps, real_arg(call, "eps"));
   PN_CHECK_OK(check_float(call, input->dtype));
@@ -218,6 +232,7 @@ Result<std::vector<ArrayId>> lower_batch_norm(LowerContext& ctx, const Call& cal
 
 Result<Inferred> meta_instance_norm(const Call& call) {
   PN_TRY(const TensorMeta* input, channelled(call, 2));
+  PN_CHECK_OK(a_channel_each(call, *input, {"running_mean", "running_var", "weight", "bias"}));
   return fresh(input->shape, input->dtype);
 }
 
@@ -260,6 +275,7 @@ Result<int64_t> groups_of(const Call& call, const TensorMeta& input) {
 Result<Inferred> meta_group_norm(const Call& call) {
   PN_TRY(const TensorMeta* input, channelled(call, 2));
   PN_TRY([[maybe_unused]] const int64_t groups, groups_of(call, *input));
+  PN_CHECK_OK(a_channel_each(call, *input, {"weight", "bias"}));
   return fresh(input->shape, input->dtype);
 }
 
@@ -344,7 +360,11 @@ Result<std::vector<ArrayId>> lower_normalize(LowerContext& ctx, const Call& call
 
 Result<Inferred> meta_weight_norm(const Call& call) {
   PN_TRY(const TensorMeta* v, tensor_arg(call, "input"));
-  PN_TRY([[maybe_unused]] const TensorMeta* g, tensor_arg(call, "g"));
+  PN_CHECK_OK(tensor_arg(call, "g"));
+  PN_TRY(const int axis, axis_arg(call, "dim", v->dim()));
+  std::vector<int64_t> norms(v->shape.size(), 1);
+  if (!norms.empty()) norms[static_cast<size_t>(axis)] = v->shape[static_cast<size_t>(axis)];
+  PN_CHECK_OK(shape_of(call, "g", norms));
   return fresh(v->shape, v->dtype);
 }
 
@@ -410,7 +430,7 @@ std::vector<OpRow> norm_rows() {
                      function(
                          "torch.layer_norm",
                          "input, normalized_shape, weight=None, bias=None, eps=1e-05, _cudnn_enable=True")},
-       .meta = meta_trailing_norm,
+       .meta = meta_trailing_norm<true>,
        .lower = lower_layer_norm,
        .cost = fixed_cost<175, 1>,
        .examples = {{"x=f16[4,6,64], w=f16[64], b=f16[64]",
@@ -424,7 +444,7 @@ std::vector<OpRow> norm_rows() {
        .spellings = {function("torch.nn.functional.rms_norm",
                               "input, normalized_shape, weight=None, eps=None"),
                      function("torch.rms_norm", "input, normalized_shape, weight=None, eps=None")},
-       .meta = meta_trailing_norm,
+       .meta = meta_trailing_norm<false>,
        .lower = lower_rms_norm,
        .cost = fixed_cost<175, 1>,
        .examples = {{"x=f16[4,6,64], w=f16[64]", "torch.rms_norm(x, (64,), w, 1e-06)"},

@@ -192,6 +192,7 @@ Result<Linear> read_linear(const Call& call) {
   out.vector_weight = out.weight->dim() == 1;
   out.shape.assign(out.input->shape.begin(), out.input->shape.end() - 1);
   if (!out.vector_weight) out.shape.push_back(out.weight->shape[0]);
+  PN_CHECK_OK(broadcasts_to(call, "bias", out.shape));
   return out;
 }
 
@@ -345,6 +346,13 @@ Result<Inferred> meta_tensordot(const Call& call) {
   } else {
     return bad_argument(call, "dims", "a number of axes, or the axes of both operands");
   }
+  auto contracted = [&](const TensorMeta& meta, const Shape& axes, Shape& sizes) -> Status {
+    for (int64_t axis : axes) {
+      PN_TRY(int64_t i, normal_dim(call, axis, meta.dim()));
+      if (meta.dim() > 0) sizes.push_back(meta.shape[static_cast<size_t>(i)]);
+    }
+    return ok_status();
+  };
   auto rest = [&](const TensorMeta& meta, const Shape& axes, Shape& shape) -> Status {
     std::vector<bool> used(meta.shape.size());
     for (int64_t axis : axes) {
@@ -355,7 +363,12 @@ Result<Inferred> meta_tensordot(const Call& call) {
       if (!used[i]) shape.push_back(meta.shape[i]);
     return ok_status();
   };
-  Shape shape;
+  Shape shape, contracted_a, contracted_b;
+  PN_CHECK_OK(contracted(*a, axes_a, contracted_a));
+  PN_CHECK_OK(contracted(*b, axes_b, contracted_b));
+  if (contracted_a != contracted_b)
+    return bad_argument(call, "b",
+                        fmt::format("with [{}] along the summed axes", fmt::join(contracted_a, ", ")));
   PN_CHECK_OK(rest(*a, axes_a, shape));
   PN_CHECK_OK(rest(*b, axes_b, shape));
   return fresh(std::move(shape), a->dtype);

@@ -1,3 +1,7 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "ops/copy_rows.h"
 #include "ops/row_args.h"
 #include "ops/view_algebra.h"
@@ -11,15 +15,57 @@ namespace {
 
 constexpr std::string_view kScattered = "several writers may meet in one element";
 
-Result<Inferred> meta_scattered(const Call& call) {
-  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
-  return fresh(input->shape, input->dtype);
-}
-
 // The functional forms that start from clone(preserve_format).
 Result<Inferred> meta_changed_clone(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   return fresh(input->shape, input->dtype, preserved_strides(*input));
+}
+
+// index may be smaller than src along every axis, and smaller than the operand along every axis but `dim`.
+Result<Inferred> meta_scatter(const Call& call) {
+  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
+  PN_TRY(const TensorMeta* index, tensor_arg(call, "index"));
+  PN_TRY(const int axis, axis_arg(call, "dim", input->dim()));
+  const TensorMeta* src = call.tensor("src");
+  if (src != nullptr && src->dim() == 0) src = nullptr;  // a number
+  if (std::max(index->dim(), 1) != std::max(input->dim(), 1))
+    return bad_argument(call, "index", fmt::format("of {} dimensions, as `input` has", input->dim()));
+  for (int i = 0; i < std::min(index->dim(), input->dim()); ++i) {
+    const auto k = static_cast<size_t>(i);
+    if (i != axis && index->shape[k] > input->shape[k])
+      return bad_argument(call, "index", fmt::format("no larger than `input` along axis {}", i));
+    if (src != nullptr && (k >= src->shape.size() || index->shape[k] > src->shape[k]))
+      return bad_argument(call, "src", fmt::format("no smaller than `index` along axis {}", i));
+  }
+  return fresh(input->shape, input->dtype);
+}
+
+// A slice of `source` for each index, the other axes as the operand's.
+Result<Inferred> meta_indexed(const Call& call) {
+  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
+  PN_TRY(const TensorMeta* index, tensor_arg(call, "index"));
+  PN_TRY(const int axis, axis_arg(call, "dim", input->dim()));
+  std::vector<int64_t> shape = input->shape;
+  if (!shape.empty()) {
+    shape[static_cast<size_t>(axis)] = index->numel();
+    PN_CHECK_OK(shape_of(call, "source", shape));
+  }
+  return fresh(input->shape, input->dtype);
+}
+
+Result<Inferred> meta_copy(const Call& call) {
+  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
+  PN_CHECK_OK(broadcasts_to(call, "src", input->shape));
+  return meta_changed_clone(call);
+}
+
+Result<Inferred> meta_masked_scatter(const Call& call) {
+  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
+  PN_TRY(const TensorMeta* mask, tensor_arg(call, "mask"));
+  if (call.in_place) PN_CHECK_OK(broadcasts_to(call, "mask", input->shape));
+  PN_TRY(std::vector<int64_t> shape, broadcast_shapes(call, std::vector{input->shape, mask->shape}));
+  if (shape == input->shape) return meta_changed_clone(call);
+  return fresh(std::move(shape), input->dtype);
 }
 
 Result<Inferred> meta_fill(const Call& call) { return meta_changed_clone(call); }
@@ -83,7 +129,7 @@ std::vector<OpRow> write_rows() {
       {.name = "copy_",
        .cls = OpClass::kPointwise,
        .spellings = {in_place(method("copy_", "input, src, non_blocking=False"))},
-       .meta = meta_changed_clone,
+       .meta = meta_copy,
        .lower = lower_copy,
        .cost = fixed_cost<110, 1>,
        .examples = {{"x=f32[2,3], y=f32[3]", "x.copy_(y)"}, {"x=f16[2,3], y=f32[2,3]", "x.copy_(y)"}}},
@@ -105,16 +151,16 @@ std::vector<OpRow> write_rows() {
       scatter_row(
           "scatter",
           both("torch.scatter", "scatter", "scatter_", "input, dim, index, src|value, *, reduce=None"),
-          meta_scattered,
+          meta_scatter,
           {{"x=f32[4,5], i=i64[2,5], s=f32[2,5]", "torch.scatter(x, 0, i, s)"},
            {"x=f32[4,5], i=i64[2,5]", "x.scatter_(0, i, 1.0)"}}),
       scatter_row("scatter_add",
                   both("torch.scatter_add", "scatter_add", "scatter_add_", "input, dim, index, src"),
-                  meta_scattered, {{"x=f32[4,5], i=i64[2,5], s=f32[2,5]", "x.scatter_add_(0, i, s)"}}),
+                  meta_scatter, {{"x=f32[4,5], i=i64[2,5], s=f32[2,5]", "x.scatter_add_(0, i, s)"}}),
       scatter_row("scatter_reduce",
                   both("torch.scatter_reduce", "scatter_reduce", "scatter_reduce_",
                        "input, dim, index, src, reduce, *, include_self=True"),
-                  meta_scattered,
+                  meta_scatter,
                   {{"x=f32[4,5], i=i64[2,5], s=f32[2,5]",
                     "x.scatter_reduce_(0, i, s, reduce='amax', include_self=False)"}}),
       scatter_row("index_put",
@@ -125,16 +171,16 @@ std::vector<OpRow> write_rows() {
                   meta_changed_clone, {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "x.index_put((i,), v)"}}),
       scatter_row("index_add",
                   both("torch.index_add", "index_add", "index_add_", "input, dim, index, source, *, alpha=1"),
-                  meta_scattered, {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "torch.index_add(x, 0, i, v)"}}),
+                  meta_indexed, {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "torch.index_add(x, 0, i, v)"}}),
       scatter_row("index_copy",
                   both("torch.index_copy", "index_copy", "index_copy_", "input, dim, index, source"),
-                  meta_scattered, {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "torch.index_copy(x, 0, i, v)"}}),
+                  meta_indexed, {{"x=f32[4,5], i=i64[3], v=f32[3,5]", "torch.index_copy(x, 0, i, v)"}}),
       scatter_row("index_fill",
                   both("torch.index_fill", "index_fill", "index_fill_", "input, dim, index, value"),
                   meta_changed_clone, {{"x=f32[4,5], i=i64[3]", "torch.index_fill(x, 0, i, 2.0)"}}),
       scatter_row("masked_scatter",
                   both("torch.masked_scatter", "masked_scatter", "masked_scatter_", "input, mask, source"),
-                  meta_changed_clone, {{"x=f32[4], m=bool[4], s=f32[4]", "torch.masked_scatter(x, m, s)"}}),
+                  meta_masked_scatter, {{"x=f32[4], m=bool[4], s=f32[4]", "torch.masked_scatter(x, m, s)"}}),
       scatter_row("slice_scatter",
                   {function("torch.slice_scatter", "input, src, dim=0, start=None, end=None, step=1"),
                    method("slice_scatter", "input, src, dim=0, start=None, end=None, step=1")},
