@@ -6,7 +6,9 @@
 
 #include "base/strings.h"
 #include "cli/command.h"
+#include "cli/profile_option.h"
 #include "eval/eval.h"
+#include "solve/expectations.h"
 #include "worker/worker.h"
 
 namespace passnet {
@@ -77,10 +79,16 @@ CommandResult run_eval(CommandContext& context, EvalArguments a) {
             : cuda                   ? std::clamp(cores - 2, 1, 12)
                                      : std::clamp(cores, 1, 4);
   o.memory_bytes = a.memory_gb > 0 ? a.memory_gb * 1e9 : cuda ? 16e9 : 1e9;
+  auto profile = chosen_profile(context);
+  if (!profile.ok()) return CommandResult::error(std::move(profile).error());
+  // Passes are written for a GPU whatever they are measured on, and their predictions are of one.
+  Expectations expectations(context.files, *profile, "cuda");
   eval::EvalContext eval_context{
       context.files, context.clock,
-      [](const WorkerOptions& options) { return std::make_unique<ProcessWorker>(options); },
-      context.progress};
+      [](const WorkerOptions& options) { return std::make_unique<ProcessWorker>(options); }, context.progress,
+      [&](const std::string& root, const std::map<std::string, std::string>& passes) {
+        return expectations.of(root, passes);
+      }};
   auto report = eval::evaluate(eval_context, o);
   if (!report.ok()) return CommandResult::error(std::move(report).error());
   CommandResult result;

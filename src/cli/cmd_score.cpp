@@ -78,8 +78,11 @@ Status read_one(FileSystem& files, const std::string& path, bool several, Inputs
     const std::string run = join_path(dir_name(path), "run.json");
     if (files.is_file(run)) {
       PN_TRY(const std::string content, files.read(run));
-      if (const auto parsed = parse_json(content, run); parsed.ok() && parsed->contains("machine"))
-        in.machine = (*parsed)["machine"];
+      if (const auto parsed = parse_json(content, run); parsed.ok() && parsed->is_object()) {
+        if (parsed->contains("machine")) in.machine = (*parsed)["machine"];
+        for (size_t i = in.measured.size() - file.records.size(); i < in.measured.size(); ++i)
+          score::attach_expected(in.measured[i], parsed->value("expected", Json::object()));
+      }
     }
     return ok_status();
   }

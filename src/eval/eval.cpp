@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
 #include <set>
 
 #include <fmt/format.h>
@@ -42,7 +43,10 @@ class Evaluation {
     PN_TRY(plan_, plan_run(context_.files, options_, scratch.path()));
     report_.findings = plan_.findings;
     PN_CHECK_OK(open_outputs());
+    std::future<std::vector<Json>> expected =
+        std::async(std::launch::async, [this] { return expectations(); });
     PN_CHECK_OK(measure(scratch.path()));
+    expected_ = expected.get();
     report_.seconds = std::chrono::duration<double>(context_.clock.monotonic() - started_).count();
     PN_CHECK_OK(close_outputs());
     return std::move(report_);
@@ -104,6 +108,22 @@ class Evaluation {
             {"shard",
              options_.shards > 1 ? Json(fmt::format("{}/{}", options_.shard + 1, options_.shards)) : Json()},
             {"compilers", compilers}};
+  }
+
+  // Of every sample, what the planner expects: {compiler that loads passes, "" for any other: {variant: ...}}.
+  std::vector<Json> expectations() const {
+    std::vector<Json> out;
+    for (const PlannedSample& sample : plan_.samples) {
+      Json& by_compiler = out.emplace_back(Json::object());
+      if (!context_.expect) continue;
+      const auto add = [&](const std::string& compiler, const std::map<std::string, std::string>& passes) {
+        for (const auto& [variant, expected] : context_.expect(sample.root, passes))
+          by_compiler[compiler][variant] = score::to_json(expected);
+      };
+      add("", {});
+      for (const auto& [compiler, passes] : sample.passes) add(compiler, passes.files);
+    }
+    return out;
   }
 
   // The public harness, sample by sample. A variant that its log does not hold has a record that says so.
@@ -178,6 +198,8 @@ class Evaluation {
         report_.worker = *reply;
         if (reply->contains("machine") && (*reply)["machine"].is_object())
           report_.machine = (*reply)["machine"];
+        // Which processors were set apart belongs to what a run's times were taken on.
+        if (reply->contains("cores")) report_.machine["processors"] = (*reply)["cores"];
         const Json unmeasured = reply->value("unmeasured", Json::array());
         for (const Json& id : unmeasured) {
           std::erase_if(pending_, [&](const Pending& p) { return p.job->id == id; });
@@ -318,10 +340,12 @@ class Evaluation {
       std::vector<score::Measured> measured;
       for (const Json& record : records) {
         PN_TRY(measured.emplace_back(), score::measured_of(record));
+        score::attach_expected(measured.back(), expected_[i]);
       }
       all.insert(all.end(), measured.begin(), measured.end());
       const score::ScoreReport scored = score::make_report(std::move(measured), {});
-      PN_CHECK_OK(outputs_[i].close(records, scored, report_.machine, report_.worker, context_.clock.wall()));
+      PN_CHECK_OK(outputs_[i].close(records, scored, report_.machine, report_.worker, expected_[i],
+                                    context_.clock.wall()));
       report_.complete = report_.complete && records.size() == sample.jobs.size() * options_.compilers.size();
     }
     report_.score = score::make_report(std::move(all), {});
@@ -356,6 +380,7 @@ class Evaluation {
   EvalReport report_;
   std::vector<Outputs> outputs_;
   std::vector<Pending> pending_;
+  std::vector<Json> expected_;  // by sample
   std::set<std::string> under_way_;
   Duration started_{0};
   size_t total_ = 0, done_ = 0;

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "score/expected.h"
 #include "score/report.h"
 #include "worker/worker.h"
 
@@ -80,6 +81,11 @@ struct EvalContext {
   // Makes the worker: environment changes and, with a sandbox, a command line. Called again after it died.
   std::function<std::unique_ptr<Worker>(const WorkerOptions&)> worker;
   std::function<void(std::string_view)> progress;
+  // What the planner expects of the variants of the sample at `root` and of these passes (name to content, empty for none). May
+  // be null. Asked on a thread of its own while the worker starts.
+  std::function<score::ExpectedOfSample(const std::string& root,
+                                        const std::map<std::string, std::string>& passes)>
+      expect;
 };
 
 // Errors: those of reading the samples and passes, `eval.out_exists` (a folder of another run), `eval.nothing`

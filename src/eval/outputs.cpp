@@ -79,7 +79,7 @@ Result<std::vector<Json>> Outputs::open(bool resume, Json head) {
 Status Outputs::add(const Json& record) { return files_->append(path(kRecords), dump_json(record) + "\n"); }
 
 Status Outputs::close(const std::vector<Json>& records, const score::ScoreReport& scored, const Json& machine,
-                      const Json& worker, double wall) {
+                      const Json& worker, const Json& expected, double wall) {
   const std::string main = main_compiler(scored);
   Json scores = Json::object();
   for (const score::CompilerScore& c : scored.compilers) {
@@ -104,6 +104,7 @@ Status Outputs::close(const std::vector<Json>& records, const score::ScoreReport
   run["ended"] = iso_time(wall);
   run["machine"] = machine;
   run["worker"] = worker;
+  run["expected"] = expected;
   run["scores"] = std::move(scores);
   return files_->write(path(kRun), dump_json(run, 1) + "\n");
 }

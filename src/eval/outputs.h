@@ -27,7 +27,7 @@ class Outputs {
   // The log, the score and the closing state, once all records are there. Of several compilers the log and score of
   // `pass_mgr` or `passnet` have the public names, the others their own.
   Status close(const std::vector<Json>& records, const score::ScoreReport& scored, const Json& machine,
-               const Json& worker, double wall);
+               const Json& worker, const Json& expected, double wall);
 
  private:
   std::string path(std::string_view name) const { return join_path(folder_, name); }

@@ -209,6 +209,13 @@ class Planner {
     return by_variant(times);
   }
 
+  // Of each variant, what its calls keep the device busy for.
+  void device_times(const Realised& realised, double VariantPrediction::*field) {
+    for (size_t i = 0; i < realised.calls.size(); ++i)
+      for (const CallCost& call : realised.calls[i])
+        result_.variants[instances_[i].variant].*field += call.device_us;
+  }
+
   double gmean_speedup(const std::vector<double>& times) const {
     if (times.empty()) return 0;
     double sum = 0;
@@ -263,6 +270,7 @@ class Planner {
       mark(chosen, *realised, &RegionRow::in_floor);
       const std::vector<double> times = times_of(*realised);
       for (size_t v = 0; v < times.size(); ++v) result_.variants[v].floor_us = times[v];
+      device_times(*realised, &VariantPrediction::floor_device_us);
       count_matches(*realised, &VariantPrediction::floor_matches);
       result_.floor.gmean_speedup = gmean_speedup(times);
       floor_chosen_ = chosen;
@@ -309,6 +317,7 @@ class Planner {
     mark(chosen, realised, &RegionRow::in_upside);
     const std::vector<double> times = times_of(realised);
     for (size_t v = 0; v < times.size(); ++v) result_.variants[v].upside_us = times[v];
+    device_times(realised, &VariantPrediction::upside_device_us);
     count_matches(realised, &VariantPrediction::upside_matches);
     result_.upside = std::move(state);
   }

@@ -38,6 +38,7 @@ struct VariantPrediction {
   double eager_us = 0;
   double unchanged_us = 0;                             ///< compiled with no pass applied
   double floor_us = 0, upside_us = 0, ceiling_us = 0;  ///< 0: there is no such state
+  double floor_device_us = 0, upside_device_us = 0;    ///< what the device is predicted to work of that
   size_t floor_matches = 0, upside_matches = 0;
 };
 

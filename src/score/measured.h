@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "score/expected.h"
 
 namespace passnet::score {
 
@@ -62,6 +63,10 @@ struct Measured {
   std::optional<bool> eager_equals_itself, comparable;
   std::optional<double> memory_growth, clock_ratio;  // bytes; claimed over seen seconds of the trials
   std::optional<int> first_correct_t;
+  bool live_asked = false;  // whether outputs were compared on the live family too
+  std::optional<int> live_first_correct_t;
+  std::optional<bool> unsteady;  // in turn: no round in which the machine was in one state
+  Expected expected;
   std::optional<double> low_90, high_90;  // of the ratio, where blocks were interleaved
   // Of two compared compilers: the other one, and its time over this one's with the 90% interval.
   std::string versus;

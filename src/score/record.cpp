@@ -171,6 +171,11 @@ Result<Measured> measured_of(const Json& record) {
                                             number(c, "number").value_or(0), text(c, "reason")));
       }
     }
+    if (const Json& live = at(record, "live"); live.is_object()) {
+      m.live_asked = true;
+      if (const auto t = number(live, "first_correct_t")) m.live_first_correct_t = static_cast<int>(*t);
+    }
+    m.unsteady = boolean(compiled, "unsteady");
     const Json& interval = at(record, "speedup_e2e_90");
     if (interval.is_array() && interval.size() == 2 && interval[0].is_number() && interval[1].is_number()) {
       m.low_90 = interval[0].get<double>();
@@ -194,6 +199,14 @@ Result<Measured> measured_of(const Json& record) {
   if (seen && claimed && *seen - *claimed > late) m.clock_ratio = *claimed / *seen;
   read_passes(record, m);
   return m;
+}
+
+void attach_expected(Measured& m, const Json& expected) {
+  const Json& own = at(expected, m.compiler.c_str());
+  const Json& found = at(own.is_object() ? own : at(expected, ""), m.variant.c_str());
+  if (!found.is_object()) return;
+  m.expected = expected_of(found);
+  if (m.kind == "nope") m.expected.predicted = m.expected.unchanged;
 }
 
 Result<RecordFile> parse_records(std::string_view content, std::string_view file) {

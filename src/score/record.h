@@ -15,6 +15,9 @@ inline constexpr std::string_view kRecordSchema = "passnet.record/1";
 // The facts of one record. `score.record` where it is none.
 Result<Measured> measured_of(const Json& record);
 
+// Adds what was expected of the variant: `expected` as it stands in run.json, {compiler or "": {variant: ...}}.
+void attach_expected(Measured& measured, const Json& expected);
+
 // A file of records, one a line. A last line that was torn off is left out and said in `torn`; any other line that is no
 // record is `score.record`, with its number.
 struct RecordFile {

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "score/report.h"
+#include "score/slow.h"
 
 namespace passnet::score {
 namespace {
@@ -356,8 +357,12 @@ Json tables_json() {
     for (const std::string_view d : kFloatDtypes) by[std::string(d)] = all_close_key(d, t);
     tolerances.push_back(std::move(by));
   }
+  Json slow = Json::array();
+  for (const SlowReason& r : slow_reasons())
+    slow.push_back({{"id", r.id}, {"meaning", r.meaning}, {"action", r.action}});
   return {{"outcomes", outcomes},
           {"failure_classes", failures},
+          {"slow_reasons", slow},
           {"decision_guide", guide},
           {"tolerances", tolerances}};
 }
@@ -375,7 +380,10 @@ std::string tables_text() {
   std::vector<std::vector<std::string>> guide = {{"signal", "diagnosis", "action"}};
   for (const GuideRow& g : decision_guide())
     guide.push_back({std::string(g.signal), std::string(g.diagnosis), std::string(g.action)});
-  return aligned(outcomes) + "\n" + aligned(failures) + "\n" + aligned(guide);
+  std::vector<std::vector<std::string>> slow = {{"reason below 1", "meaning", "action"}};
+  for (const SlowReason& r : slow_reasons())
+    slow.push_back({std::string(r.id), std::string(r.meaning), std::string(r.action)});
+  return aligned(outcomes) + "\n" + aligned(failures) + "\n" + aligned(slow) + "\n" + aligned(guide);
 }
 
 }  // namespace passnet::score

@@ -198,6 +198,16 @@ void add_findings(ScoreReport& report) {
       if (const FailureClass* f = find_failure_class(o.failure)) d = std::move(d).with_hint(f->fix);
       report.findings.push_back(std::move(d));
     }
+    const bool passes = m.kind == "pass_mgr";
+    if (passes && is_correct(v.judged) && m.live_asked && m.live_first_correct_t.value_or(99) > -5)
+      report.findings.push_back(
+          user_warning(
+              "score.live_inputs",
+              fmt::format("{}{}: right on the sample's own inputs, {} on inputs of the live family", who, of,
+                          m.live_first_correct_t ? fmt::format("from t = {} on", *m.live_first_correct_t)
+                                                 : std::string("at no tolerance")))
+              .with_hint(
+                  "the pass depends on values that the sample draws as constants, or on how large they are"));
     for (const std::string& difference : v.judged.differences)
       report.findings.push_back(note("score.public_rules", fmt::format("{}{}: {}", who, of, difference)));
     if (m.loaded && !m.skipped.empty())
@@ -259,66 +269,6 @@ ScoreReport make_report(std::vector<Measured> measured, const ScoreOptions& opti
   add_advice(report);
   add_findings(report);
   return report;
-}
-
-Json run_document(const ScoreReport& report, const Json& machine, std::string_view command,
-                  std::string_view date) {
-  Json rows = Json::array();
-  const auto maybe = [](const std::optional<double>& v, int digits) -> Json {
-    if (!v) return nullptr;
-    const double f = std::pow(10.0, digits);
-    return std::round(*v * f) / f;
-  };
-  std::vector<std::string> unstable;
-  for (const ScoredVariant& v : report.variants) {
-    const Measured& m = v.measured;
-    const OutcomeRow& o = row(v.judged.outcome);
-    Json r = {{"sample", m.sample},
-              {"variant", m.variant},
-              {"dtype", m.dtype},
-              {"bytes", m.bytes ? Json(static_cast<long long>(*m.bytes)) : Json()},
-              {"compiler", m.compiler},
-              {"e2e_us", maybe(m.compiled.e2e_us, 3)},
-              {"gpu_us", maybe(m.compiled.gpu_us, 3)},
-              {"eager_e2e_us", maybe(m.eager.e2e_us, 3)},
-              {"speedup", maybe(v.judged.speedup, 5)},
-              {"first_correct_t", v.judged.first_correct_t ? Json(*v.judged.first_correct_t) : Json()},
-              {"status", is_correct(v.judged) ? std::string("correct") : std::string(o.name)},
-              {"reason", is_correct(v.judged) || v.judged.evidence.empty()
-                             ? std::string()
-                             : v.judged.evidence.front().substr(0, 300)}};
-    if (m.eager_equals_itself) r["eager_equals_itself"] = *m.eager_equals_itself;
-    if (m.low_90) r["speedup_90"] = {*m.low_90, *m.high_90};
-    rows.push_back(std::move(r));
-  }
-  Json summary = Json::object();
-  for (const CompilerScore& c : report.compilers) {
-    Json s = {{"score_all", maybe(c.score, 5)},
-              {"public_score_all", maybe(c.public_score, 5)},
-              {"score", maybe(c.score, 5)},
-              {"correct", c.correct},
-              {"gmean", maybe(c.gmean, 4)},
-              {"at_least_1", c.at_least_1},
-              {"timed", c.timed},
-              {"variants", c.variants.size()},
-              {"fixed_cost_us", maybe(c.fixed_cost_us, 1)}};
-    if (c.stable) {
-      s["score"] = maybe(c.stable->score, 5);
-      s["stable"] = {{"variants", c.stable->variants},
-                     {"correct", c.stable->correct},
-                     {"gmean", maybe(c.stable->gmean, 4)},
-                     {"at_least_1", c.stable->at_least_1}};
-    }
-    summary[c.compiler] = std::move(s);
-  }
-  Json stable = Json::array();
-  std::set<std::string> listed;
-  for (const ScoredVariant& v : report.variants) {
-    const std::string name = v.measured.sample + "/" + v.measured.variant;
-    if (v.measured.eager_equals_itself == true && listed.insert(name).second) stable.push_back(name);
-  }
-  return {{"schema", "passnet.run/1"}, {"machine", machine}, {"command", command},           {"date", date},
-          {"variants", rows},          {"summary", summary}, {"eager_equals_itself", stable}};
 }
 
 }  // namespace passnet::score

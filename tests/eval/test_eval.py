@@ -47,13 +47,25 @@ def test_the_whole_path(tmp_path):
   assert [by["right", f"{d}/0"]["correct"] for d in ("float32", "float16", "bfloat16")] == [True] * 3
   assert by["unmatched", "float32/0"]["verdict"] == "no_match" and not any(v["comparable"] for v in document["variants"])
   assert document["worker"]["isolation"] == "fork" and document["worker"]["proof"]["clean"] and document["complete"]
+  worker = document["worker"]
+  assert worker["cores"]["compile"] and worker["cores"]["children"] == 2 and worker["phase_seconds"]["compile"] > 0
+  assert set(document["machine"]["processors"]) >= {"timing", "idle_siblings", "topology", "enforced"}
   for sample, count in (("right", 3), ("unmatched", 1)):
     folder = tmp_path / "out" / sample
     assert len(records(folder)) == count and json.loads((folder / "run.json").read_text())["state"] == "done"
     score = json.loads((folder / "aggregated_score.json").read_text())
     assert score["id"] == 1 and score["score"] == pytest.approx(next(s["score"] for s in document["samples"] if s["sample"] == sample))
     assert (folder / "validation.log").read_text().count("[Processing]") == count
-  assert json.loads((tmp_path / "out" / "run.json").read_text())["schema"] == "passnet.run/1"
+  whole = json.loads((tmp_path / "out" / "run.json").read_text())
+  schema = json.loads((ROOT / "docs" / "schemas" / "files" / "run.json").read_text())
+  errors = list(jsonschema.Draft202012Validator(schema).iter_errors(whole))
+  assert not errors, errors[0].message
+  # A ceiling for every variant, no prediction for passes that the planner did not write, a reason below 1.
+  for row in whole["variants"]:
+    assert row["legal_ceiling"] > 0 and row["predicted"] is None
+    assert bool(row["reason_code"]) == (row["status"] != "correct" or row["speedup"] < 1)
+  assert [r["first_correct_t_live"] <= -5 for r in whole["variants"] if r["status"] == "correct"] == [True] * 3
+  assert whole["groups"]["dtype"]["float16"]["pass_mgr"]["variants"] == 1
   # The program's own reading of the log it wrote is the same.
   done = subprocess.run([BINARY, "score", "--json", "--compat", str(tmp_path / "out" / "right" / "validation.log")], capture_output=True, text=True)
   assert json.loads(done.stdout)["compilers"][0]["score"] == pytest.approx(next(s["score"] for s in document["samples"] if s["sample"] == "right"), abs=1e-9)

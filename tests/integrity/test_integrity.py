@@ -62,7 +62,7 @@ def test_every_row_has_its_place():
     assert {e.strict, e.public} <= {*exploits.OUTCOME_LAYER, "any"} and e.what
   rows = {i.rstrip("abcdefg") for i in (*ids, *exploits.APART, *exploits.ON_A_GPU)}
   listed = [f"{letter}{n}" for letter, last in (("A", 10), ("B", 9), ("C", 7), ("D", 9), ("E", 12), ("F", 7)) for n in range(1, last + 1)]
-  assert not set(listed) - rows - {"C3", "C4"}  # these two only say something with fresh contents for every call
+  assert not set(listed) - rows
 
 
 @in_soak
@@ -83,7 +83,7 @@ def test_under_public_rules(samples, tmp_path):
 @pytest.mark.parametrize("layer, ids, then", [
   ("plain", ["A4"], {"A4": "correct"}),  # nobody else sees an operator on a tensor that was never poisoned
   # Right answers from a cache on the same inputs: under the public protocol nobody else can tell.
-  ("kept", ["C1b", "C6"], {"C1b": "correct", "C6": "correct"}),
+  ("kept", ["C1b", "C3", "C4", "C6"], {"C1b": "correct", "C3": "correct", "C4": "correct", "C6": "correct"}),
   ("audit", ["B6a", "D5"], {"D5": "correct"}),
   ("outputs", ["A1a", "A8b"], {}),
   ("graph", ["A6"], {"A6": "correct"}),
@@ -97,7 +97,7 @@ def test_with_a_layer_left_out(tmp_path, layer, ids, then):
 @in_soak
 def test_the_strict_protocol(tmp_path):
   """Under public source rules, so that everything runs: the separate reference and fresh contents catch the rest."""
-  instead = {"B8": "inaccurate", "E3": "inaccurate", "F2": "crash"}
+  instead = exploits.UNDER_THE_STRICT_PROTOCOL
   got = evaluate(write(tmp_path / "s", exploits.EXPLOITS), tmp_path / "out", "--protocol", "strict", "--rules", "public", "--variant-deadline", "15")
   assert not check(got, [(e, instead.get(e.id, e.public)) for e in exploits.EXPLOITS])
 
@@ -105,7 +105,7 @@ def test_the_strict_protocol(tmp_path):
 @in_soak
 def test_fresh_contents_end_replay(tmp_path):
   """C: a cache of right answers, with nobody looking for caches: the strict protocol alone tells, by the outputs."""
-  chosen = [e for e in exploits.EXPLOITS if e.id in ("C1b", "C6")]
+  chosen = [e for e in exploits.EXPLOITS if e.id in ("C1b", "C3", "C4", "C6")]
   options = ["--protocol", "strict", "--rules", "public", "--without", "kept", "--variant-deadline", "15"]
   got = evaluate(write(tmp_path / "s", [*chosen, honest.HONEST[0]]), tmp_path / "out", *options)
   assert {got[e.id]["outcome"] for e in chosen} <= {"inconsistent", "inaccurate"}

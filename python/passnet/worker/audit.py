@@ -12,7 +12,7 @@ import time
 import numpy
 import torch
 
-from . import compare, device_lock, pass_manager, poison, samples, timing
+from . import compare, device_lock, pass_manager, poison, rounds, samples, timing
 
 _FLAGS = {
   "default dtype": torch.get_default_dtype,
@@ -49,7 +49,8 @@ _OWNERS = (
   (builtins, "print open len sum sorted isinstance zip min max"),
   (os, "write read _exit"),
   (sys, "exit settrace setprofile"),
-  (timing, "timed_call statistics synchronise ratio_interval"),
+  (timing, "timed_call statistics synchronise ratio_interval fluctuation threshold"),
+  (rounds, "turns own_round common_round alike_turns of_turns"),
   (compare, "compare_tensors compare_structures public_correctness tolerance"),
   (poison, "guarded_call wrap unwrap violations PosionDispatchTensor PlainTensorGuard"),
   (pass_manager, "apply_pass find_matches PassBackend"),

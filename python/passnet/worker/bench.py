@@ -10,7 +10,7 @@ import gc
 
 import torch
 
-from . import capture, compare, compilers, evaluate, interpreter, node_times, replay, samples, timing
+from . import capture, compare, compilers, interpreter, node_times, record, replay, samples, timing
 from .errors import WorkerError, describe
 
 DEFAULTS = {
@@ -66,7 +66,7 @@ def _device_name(device):
 
 # The names under which the scripts of a GPU run know them.
 inductor_eager_switches = compilers.inductor_eager_switches
-first_correct_t = evaluate.first_correct_t
+first_correct_t = record.first_correct_t
 
 
 class Contender:
@@ -161,7 +161,7 @@ def _report(contender, baseline, expected, inputs, options):
   if options["raw"]:
     out["blocks_e2e_ms"], out["blocks_gpu_ms"] = contender.blocks_e2e, contender.blocks_gpu
   got = _fresh_call(contender.call, inputs)
-  out["first_correct_t"] = evaluate.first_correct_t(expected, got)
+  out["first_correct_t"] = record.first_correct_t(expected, got)
   out["outputs"] = compare.compare_structures(expected, got)
   if contender.backend:
     out["graphs"] = contender.backend.records

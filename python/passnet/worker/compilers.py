@@ -5,6 +5,8 @@ call: the cost of everything but the work); inductor; inductor_eager (with every
 that this torch has); pass_mgr (the passes of a pass_dir).
 """
 
+import contextlib
+
 import torch
 
 from . import pass_loader, pass_manager
@@ -41,6 +43,32 @@ def inductor_eager_switches():
     "emulate_division_rounding": True,
   }
   return {k: v for k, v in wanted.items() if hasattr(config, k)}
+
+
+@contextlib.contextmanager
+def inductor_off_the_device(lock):
+  """While Inductor writes and compiles code, seconds in which the device has nothing to do, a shared lock is given to
+  others. The compiled callable is the same: only the function that makes it is wrapped, and only in here.
+  """
+  import torch._inductor.compile_fx as module
+
+  original, inside = module.compile_fx, []
+
+  def compile_fx(*args, **kwargs):
+    if inside:  # it calls itself
+      return original(*args, **kwargs)
+    inside.append(True)
+    try:
+      with lock.released():
+        return original(*args, **kwargs)
+    finally:
+      inside.pop()
+
+  module.compile_fx = compile_fx
+  try:
+    yield
+  finally:
+    module.compile_fx = original
 
 
 def load_backend(spec, rejected=None):

@@ -1,12 +1,19 @@
 """One lock per device, shared by every passnet process of a machine: flock on a file named by the GPU's UUID.
 
-Held shared while a variant compiles and warms up on the device, exclusively while one is timed. The kernel
-releases it with the process, however that ends.
+Held shared while a variant uses the device, exclusively while one is timed. Who asks goes through a gate first, one after
+the other, and who waits to be alone keeps it shut: otherwise those who share, of whom there is always one, would keep it
+waiting. The kernel releases both with the process, however that ends.
 """
 
 import contextlib
 import fcntl
 import os
+import time
+
+waited = {"shared": 0.0, "exclusive": 0.0}  # seconds that this process waited for locks
+# Called with True when this process begins to wait for a lock and with False when it has it: who bounds its time does not
+# count what others use.
+on_wait = None
 
 
 def device_name(device):
@@ -24,18 +31,52 @@ class NamedLock:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     self.path = os.path.join(folder, name + ".lock")
     self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    self.gate = os.open(os.path.join(folder, name + ".gate"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+  def _take(self, exclusive):
+    kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+    started = time.monotonic()
+    told = False
+
+    def flock(fd, kind):
+      nonlocal told
+      try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+      except BlockingIOError:
+        if on_wait is not None and not told:
+          told = True
+          on_wait(True)
+        fcntl.flock(fd, kind)
+
+    flock(self.gate, fcntl.LOCK_EX)
+    try:
+      flock(self.fd, kind)
+    finally:
+      fcntl.flock(self.gate, fcntl.LOCK_UN)
+    if told:
+      on_wait(False)
+    waited["exclusive" if exclusive else "shared"] += time.monotonic() - started
 
   @contextlib.contextmanager
   def held(self, exclusive):
-    fcntl.flock(self.fd, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+    self._take(exclusive)
     try:
       yield
     finally:
       fcntl.flock(self.fd, fcntl.LOCK_UN)
 
+  @contextlib.contextmanager
+  def released(self):
+    """Inside a shared hold: a stretch of work that leaves the device alone."""
+    fcntl.flock(self.fd, fcntl.LOCK_UN)
+    try:
+      yield
+    finally:
+      self._take(exclusive=False)
+
   def keep(self):
     """Shared until the process is gone: nothing gives it back before."""
-    fcntl.flock(self.fd, fcntl.LOCK_SH)
+    self._take(exclusive=False)
 
 
 class DeviceLock(NamedLock):
@@ -46,4 +87,8 @@ class DeviceLock(NamedLock):
 class NoLock:
   @contextlib.contextmanager
   def held(self, exclusive):
+    yield
+
+  @contextlib.contextmanager
+  def released(self):
     yield

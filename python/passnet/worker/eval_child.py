@@ -54,7 +54,11 @@ def run(job, fd):
   # Limits that can be set before the device is opened; the rest follows once it is.
   reached = sandbox.before_device(job.get("sandbox", {}))
 
+  said = {}
+
   def report(fields):
+    said.clear()
+    said.update(fields)
     if fields.get("phase") == "time":
       _cores(job.get("timing_cores"))
     elif fields.get("phase") == "compare":
@@ -66,8 +70,10 @@ def run(job, fd):
     report({"phase": "start"})
     import torch
 
-    from . import device_lock, evaluate, strict
+    from . import device_lock, evaluate, record, strict
 
+    # Waiting for the device is a phase of its own: the others use the time.
+    device_lock.on_wait = lambda waits: answers.send({"phase": "lock"} if waits else dict(said))
     device = torch.device(job["options"].get("device", "cuda"))
     strict_job = job["options"].get("protocol") == "strict" and [c.get("kind") for c in job["compilers"]] == ["pass_mgr"]
     candidate = strict.start_candidate(job, fd) if strict_job else None
@@ -98,7 +104,8 @@ def run(job, fd):
       records = strict.evaluate_job(job, report, lock, candidate)
     else:
       records = evaluate.evaluate_job(job, report, lock)
-    answers.send({"records": records, "machine": evaluate.device_facts(device), "sandbox": reached})
+    waited = {k: round(v, 3) for k, v in device_lock.waited.items()}
+    answers.send({"records": records, "machine": record.device_facts(device), "sandbox": reached, "waited": waited})
     if lock is not None and device.type == "cuda":
       _leave_under_lock(lock(torch.device("cuda", device.index or 0)))
     return 0

@@ -18,7 +18,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from . import eval_child, protocol, sandbox, warm
+from . import cores, eval_child, protocol, sandbox, warm
 from .errors import WorkerError
 
 DEFAULTS = {
@@ -35,6 +35,11 @@ GRACE = 10.0
 # A child that waits for the device does not use up its own time, but only so long.
 WAIT_SECONDS = 1800.0
 TICK = 0.5
+# What counts as what in a run's account; of what a child says nothing else gets into it.
+_PHASES = {
+  **{name: name for name in ("started", "start", "device", "load", "compile", "lock", "time", "compare")},
+  "trials": "time", "trials_done": "time", "eager": "time",
+}
 
 
 @dataclass
@@ -58,6 +63,8 @@ class Child:
   device_failed: dict = None
   machine: dict = None
   sandbox: list = field(default_factory=list)
+  waited_for: dict = field(default_factory=dict)  # seconds at the device's lock, shared and exclusive
+  beside: dict = field(default_factory=dict)  # what the others did when its timing began: phase -> children
   killed: str = ""  # why this process ended it
   blocks: dict = field(default_factory=dict)  # compiler -> seconds of trials by this process's clock
   block: tuple = None
@@ -76,7 +83,8 @@ def command(request, progress):
 class Server:
   def __init__(self, jobs, options, progress):
     self.options, self.progress = options, progress
-    self.waiting = [{**j, "attempts": list(j.get("attempts", []))} for j in jobs]
+    # The long ones first, so that none of them is left running alone at the end.
+    self.waiting = sorted(({**j, "attempts": list(j.get("attempts", []))} for j in jobs), key=lambda j: -j.get("weight", 0))
     self.children = []
     self.group_spent = {}
     self.machine = {}
@@ -86,13 +94,17 @@ class Server:
     self.lock_name = None
     self.unmeasured = []
     self.end = time.monotonic() + options["time_limit"] if options["time_limit"] else None
-    self.cores, self.timing_cores = _split_cores()
+    self.slots = max(1, options["slots"])
+    self.phase_seconds = {}  # over all children
+    self.cores = cores.Division(next((j["lock_dir"] for j in jobs if j.get("lock_dir")), None))
 
   def run(self):
     started = time.monotonic()
     sandbox.adopt_orphans()
+    self.slots = self.cores.begin(self.slots, self.parent)
     if self.isolation == "fork":
-      self.proof = warm.prepare()
+      kinds = {c.get("kind", c["name"]) for j in self.waiting for c in j["compilers"]}
+      self.proof = warm.prepare(inductor=any(k.startswith("inductor") for k in kinds))
       if not self.proof["clean"]:
         self.isolation = "spawn"
     warmed = time.monotonic() - started
@@ -107,12 +119,15 @@ class Server:
       for child in list(self.children):
         self._kill(child, "the evaluation was ended")
         self._reap(child)
+      self.cores.end()
     return {
       "isolation": self.isolation,
       "sandbox": self.options.get("sandbox_level"),
       "unmeasured": sorted(set(self.unmeasured)),
       "proof": self.proof,
       "machine": self.machine,
+      "cores": {**self.cores.now.facts(), "children": self.slots},
+      "phase_seconds": {k: round(v, 1) for k, v in sorted(self.phase_seconds.items())},
       "warm_seconds": round(warmed, 3),
       "seconds": round(time.monotonic() - started, 3),
     }
@@ -130,7 +145,7 @@ class Server:
 
   # -- starting
   def _start_what_fits(self):
-    while self.waiting and len(self.children) < max(1, self.options["slots"]):
+    while self.waiting and len(self.children) < self.slots:
       if any(c.job.get("alone") for c in self.children):
         return
       flying = sum(c.job.get("bytes", 0) for c in self.children)
@@ -160,7 +175,8 @@ class Server:
     job["nonce"] = secrets.token_hex(16)
     job["parent"] = os.getpid()
     job["lock_name"] = self.lock_name
-    job["cores"], job["timing_cores"] = self.cores, self.timing_cores
+    now = self.cores.again()
+    job["cores"], job["timing_cores"] = now.compile, now.timing
     job.setdefault("isolation", self.isolation)
     job.setdefault("sandbox", self.options.get("sandbox", {}))
     answers_out, answers_in = os.pipe()
@@ -276,6 +292,7 @@ class Server:
       if not _plausible_records(message["records"], child.job):
         return self._distrust(child, "records that are not of this job")
       child.records, child.machine, child.sandbox = message["records"], message.get("machine"), message.get("sandbox", [])
+      child.waited_for = message.get("waited") or {}
     elif "failed" in message:
       child.failed = message["failed"]
     elif "device_failed" in message:
@@ -285,13 +302,25 @@ class Server:
       child.phase = {k: v for k, v in message.items() if k not in ("v", "id", "nonce")}
       if child.phase.get("phase") == "device":
         self.lock_name = self.lock_name or child.phase.get("lock_name")
+      if child.phase.get("phase") == "time":
+        child.beside = self._phases_of_others(child)
       if child.phase.get("phase") == "trials":
         child.block = (child.phase.get("compiler"), now)
       if child.phase.get("phase") not in ("trials", "trials_done"):
         self.progress({"job": child.job["id"], **child.phase})
 
+  def _phases_of_others(self, child):
+    """What the other children of the run do at this moment: phase -> how many."""
+    out = {}
+    for other in self.children:
+      if other is not child:
+        out[_phase_of(other)] = out.get(_phase_of(other), 0) + 1
+    return out
+
   def _account(self, child, now):
     span, child.last = now - child.last, now
+    name = _phase_of(child)
+    self.phase_seconds[name] = self.phase_seconds.get(name, 0.0) + span
     if child.phase.get("phase") == "lock":
       child.waited += span
       if child.waited > WAIT_SECONDS:
@@ -364,7 +393,11 @@ class Server:
   def _conclude(self, child):
     job = child.job
     if child.machine and not self.machine:
-      self.machine = child.machine
+      self.machine = {**child.machine, "cores": len(self.cores.mine)}
+    for kind in ("shared", "exclusive"):
+      seconds = child.waited_for.get(kind, 0.0) if isinstance(child.waited_for, dict) else 0.0
+      if isinstance(seconds, float):
+        self.phase_seconds[f"lock_{kind}"] = self.phase_seconds.get(f"lock_{kind}", 0.0) + seconds
     if child.device_failed is not None and not child.killed:
       if self.isolation == "fork":  # the fork does not carry over here: fresh interpreters from now on
         self.isolation = "spawn"
@@ -381,6 +414,7 @@ class Server:
       record["isolation"] = job["isolation"]
       record["sandbox"] = [*filter(None, [self.options.get("sandbox_level")]), *child.sandbox]
       record["parent_clock"] = _clock_claim(record, child.blocks.get(record["compiler"]))
+      record["beside"] = child.beside
       if _is_context_loss(record):
         again.append(spec)
       elif _is_memory(record) and not job.get("alone") and len(job["compilers"]) + len(self.children) > 1:
@@ -456,17 +490,21 @@ class Server:
     self.progress(event)
 
 
+def _phase_of(child):
+  return _PHASES.get(child.phase.get("phase"), "other")
+
+
 def _plausible_records(records, job):
   names = [c["name"] for c in job["compilers"]]
   return isinstance(records, list) and [r.get("compiler") if isinstance(r, dict) else None for r in records] == names
 
 
 def _empty_record(job, name, kind, error):
-  from . import evaluate
+  from . import evaluate, record
 
   options = {**evaluate.DEFAULTS, **job.get("options", {})}
   return {
-    "schema": evaluate.SCHEMA,
+    "schema": record.SCHEMA,
     "variant": job.get("label") or job["variant"],
     "path": job["variant"],
     "dtype": None,
@@ -501,20 +539,6 @@ def _clock_claim(record, seconds):
     return None
   claimed = sum(r["e2e"]["mean"] for r in rounds) * record["trials"] / 1e3
   return {"seen": round(seconds, 6), "claimed": round(claimed, 6)}
-
-
-def _split_cores():
-  """(cores for compiling, cores for timing): apart where there are enough of them, two for each GPU of the machine.
-
-  Runs on several GPUs of one machine each name theirs in CUDA_VISIBLE_DEVICES; their timing cores then differ.
-  """
-  mine = sorted(os.sched_getaffinity(0))
-  gpus = max(1, sum(name[6:].isdigit() for name in os.listdir("/dev") if name.startswith("nvidia")))
-  first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
-  which = int(first) if first.isdigit() and int(first) < gpus else 0
-  if len(mine) < 2 * gpus + 4:
-    gpus, which = 1, 0
-  return (mine[2 * gpus :], mine[2 * which : 2 * which + 2]) if len(mine) >= 6 else (mine, mine)
 
 
 def _with_package():

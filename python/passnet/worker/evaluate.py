@@ -2,41 +2,40 @@
 
 Public order, the default: compiled first (25 poisoned warm-ups, 100 timed trials, one more call whose outputs are
 compared), then eager the same way, on the same inputs. Interleaved, for several compilers at once or on request:
-every compiler is compiled and warmed up, the trials alternate in blocks, and the compared call gets fresh copies of
-the inputs. Everything a text log or a score needs is in the record; nothing is decided here.
+every compiler is compiled and warmed up, the trials alternate in short blocks (rounds.py), and the compared call gets
+fresh copies of the inputs. Everything a text log or a score needs is in the record (record.py); nothing is decided here.
 """
 
 import contextlib
 import gc
-import os
 import random
 import time
-import traceback
 
 import numpy as np
 import torch
 
 from . import (
   audit,
+  capture,
   compare,
   compilers,
   device_lock,
   interpreter,
-  pass_loader,
   pass_manager,
   poison,
+  record,
   replay,
+  rounds,
   samples,
   timing,
   tracer,
 )
-from .errors import WorkerError, describe
+from .errors import WorkerError
 
-SCHEMA = "passnet.record/1"
 DEFAULTS = {
   "warmup": 25,
   "trials": 100,
-  "block": 10,
+  "block": 5,  # calls of a side in a turn: some milliseconds, so that a host that becomes slow does so for all sides
   "rounds": 3,
   "device": "cuda",
   "compiler": "pass_mgr",
@@ -45,9 +44,13 @@ DEFAULTS = {
   "kept_trials": 5,
   "kept_bytes": 2 << 30,
   "raw": True,
+  "live": True,  # one more call on inputs of the live family, after everything that is timed
   "without": [],  # layers left out, to test the others
 }
 INITIAL_SEED = 123
+LIVE_SEED = 1
+SOILED = 64  # blocks of free memory that are overwritten before an output is judged
+LIVE_BYTES = 2 << 30  # of inputs beyond which the live family is not drawn: the host takes seconds for it
 # Errors after which a CUDA context is of no more use to anybody.
 _LOST_CONTEXT = (
   "illegal memory access",
@@ -106,19 +109,6 @@ def evaluate_job(job, report, lock=None):
     return _Job(job, options, device, report, lock or device_lock.NoLock(), session).run()
 
 
-def hardware_name(device):
-  return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-
-
-def failure(error):
-  inner = pass_manager.innermost(error)
-  return {
-    **describe(inner, with_traceback=False),
-    "type": type(inner if isinstance(error, WorkerError) else error).__name__,
-    "traceback": "".join(traceback.format_exception(type(inner), inner, inner.__traceback__)[-20:]),
-  }
-
-
 def context_is_lost(error):
   text = str(error)
   return any(words in text for words in _LOST_CONTEXT)
@@ -143,6 +133,10 @@ class Side:
     self.state_changes = []  # what loading the passes changed
 
   @property
+  def kind(self):
+    return self.spec.get("kind", self.name)
+
+  @property
   def untrusted(self):
     return self.backend is not None
 
@@ -160,16 +154,19 @@ class _Job:
     self.fresh_expected = None  # eager's outputs on inputs as they were drawn
     self.host = None  # the inputs as they were drawn, on the host
     self.lost = False  # the device context died: what follows in this process says nothing
+    self.common = None  # in turn: the round and the turns that count for all sides
+    self.variances = set()  # names of running variances, for the live family
+    self.records = record.Records(self)
 
   # -- the whole
   def run(self):
     sides = [Side(spec) for spec in self.job["compilers"]]
-    eager = next((s for s in sides if s.spec.get("kind", s.name) == "eager"), None) or Side({"name": "eager"})
+    eager = next((s for s in sides if s.kind == "eager"), None) or Side({"name": "eager"})
     try:
       self._load(sides, eager)
     except Exception as e:  # noqa: BLE001 - the sample's own fault is a record too
-      error = failure(e)
-      return [self._record(s, eager, {"status": "failed", "failed_in": "load", "error": error}) for s in sides]
+      fields = {"status": "failed", "failed_in": "load", "error": record.failure(e)}
+      return [self.records.base(s, fields) for s in sides]
     if all(s.error is not None for s in sides):
       pass
     elif self.interleave:
@@ -177,27 +174,30 @@ class _Job:
     else:
       self._public_order(sides[0], eager)
     with self.lock.held(exclusive=False):  # comparing keeps the device busy
-      records = [self._judge(s, eager) for s in sides]
-    self._versus(sides, records)
+      records = [self.records.judge(s, eager) for s in sides]
+      self._live_calls(sides, eager, records)
+    self.records.versus(sides, records)
     return records
 
   def _load(self, sides, eager):
     self.report({"phase": "load"})
     self.variant = samples.load_variant(self.job["variant"], self.job.get("label"))
     for side in sides:  # the backend comes before the inputs, as in public
-      if side.spec.get("kind", side.name) == "pass_mgr":
+      if side.kind == "pass_mgr":
         before = audit.snapshot()
         try:
           side.backend = compilers.load_backend(side.spec)
           side.state_changes = audit.changes(before)
         except Exception as e:  # noqa: BLE001
-          side.error, side.failed_in, side.skipped = failure(e), "load", getattr(e, "skipped", [])
+          side.error, side.failed_in, side.skipped = record.failure(e), "load", getattr(e, "skipped", [])
     if all(s.error is not None for s in sides):
       return  # nothing is left to run
     named = replay.public_inputs(self.variant)
     self.model = samples.build_model(self.variant, self.device.type)
     metas = samples.ordered_metas(self.variant, self.model)
     self.host = [named[m.name] for m in metas]
+    if self.options["live"] and "batch_norm" in self.variant.source:
+      self.variances = capture.running_variances(self.variant)
     with self.lock.held(exclusive=False):
       inputs = self._from_host(clone=self.device.type == "cpu")
       timing.synchronise(self.device)
@@ -210,8 +210,9 @@ class _Job:
         model = self.model if side is eager else samples.build_model(self.variant, self.device.type)
         side.call = compilers.compile_model(side.spec, model, side.backend)
 
-  def _from_host(self, clone=True):
-    return [t.clone() if clone and self.device.type == "cpu" else t.to(self.device) for t in self.host]
+  def _from_host(self, clone=True, host=None):
+    tensors = self.host if host is None else host
+    return [t.clone() if clone and self.device.type == "cpu" else t.to(self.device) for t in tensors]
 
   # -- the public order
   def _public_order(self, side, eager):
@@ -249,19 +250,43 @@ class _Job:
     try:
       mine, theirs = self._from_host(), self._from_host()
       expected = self._copies(self._one(eager, theirs, False))
+      self._soil(side)
       got = self._one(side, mine, False)
       timing.synchronise(self.device)
       self.fresh_expected = expected
       side.fresh = compare.compare_structures(expected, got, max(compare.BASE_T, -3))
       originals = self._from_host()
-      self.facts["mutates_inputs"] = not all(_same_bits(o, b) for o, b in zip(originals, theirs))
+      self.facts["mutates_inputs"] = not all(record.same_bits(o, b) for o, b in zip(originals, theirs))
       side.changed_inputs = [
         m.name
         for m, o, a, b in zip(samples.ordered_metas(self.variant, self.model), originals, mine, theirs)
-        if not _same_bits(o, a) and _same_bits(o, b)
+        if not record.same_bits(o, a) and record.same_bits(o, b)
       ]
     except Exception as e:  # noqa: BLE001
       side.fresh = [{"ok": False, "reason": f"{type(e).__name__}: {e}"}]
+
+  def _live_calls(self, sides, eager, records):
+    """The first tolerance at which a side is right on inputs of the live family: normals where the sample has constants,
+    running variances that vary. Last of all, so that whatever happens here spoils nothing that was measured.
+    """
+    wanted = [(s, r) for s, r in zip(sides, records) if r["status"] == "success" and s is not eager and s.kind != "ceiling"]
+    if not wanted or not self.options["live"] or self.lost or self.facts.get("input_bytes", 0) > LIVE_BYTES:
+      return
+    named = replay.live_inputs(self.variant, LIVE_SEED, self.variances)
+    host = [named[m.name] for m in samples.ordered_metas(self.variant, self.model)]
+    try:
+      expected = self._copies(self._one(eager, self._from_host(host=host), False))
+    except Exception:  # noqa: BLE001 - a model that cannot take such inputs; its own are what counts
+      return
+    for side, fields in wanted:
+      try:
+        got = self._one(side, self._from_host(host=host), False)
+        timing.synchronise(self.device)
+        fields["live"] = {"first_correct_t": record.first_correct_t(expected, got)}
+      except Exception as e:  # noqa: BLE001 - a fact about the side
+        fields["live"] = {"first_correct_t": None, "error": f"{type(e).__name__}: {e}"[:500]}
+        if self.device.type == "cuda" and context_is_lost(pass_manager.innermost(e)):
+          return
 
   # -- several compilers in turn
   def _interleaved(self, sides, eager):
@@ -298,7 +323,7 @@ class _Job:
       first = self._copies(self._attempt(eager, lambda: self._one(eager, inputs, False)))
       if eager.error:
         return
-      same = [_same_bits(a, b) for a, b in zip(inputs, self.pristine)]
+      same = [record.same_bits(a, b) for a, b in zip(inputs, self.pristine)]
       self.facts["mutates_inputs"] = not all(same)
       second = self._attempt(eager, lambda: self._one(eager, inputs, False))
       self._self_equality(first, second)
@@ -324,7 +349,7 @@ class _Job:
     try:
       return step()
     except Exception as e:  # noqa: BLE001 - the candidate's failure is the record
-      side.error = failure(e)
+      side.error = record.failure(e)
       side.failed_in = side.failed_in or "run"
       self.lost = self.lost or (self.device.type == "cuda" and context_is_lost(pass_manager.innermost(e)))
       return None
@@ -334,7 +359,10 @@ class _Job:
     self.report({"phase": "compile", "compiler": side.name})
     started = time.monotonic()
     poison.clear_violations() if side.backend else None
-    with self.lock.held(exclusive=False):
+    with contextlib.ExitStack() as stack:
+      stack.enter_context(self.lock.held(exclusive=False))
+      if side.kind.startswith("inductor"):
+        stack.enter_context(compilers.inductor_off_the_device(self.lock))
 
       def step():
         value = self._one(side, side.inputs, True)
@@ -355,7 +383,7 @@ class _Job:
         value = None
         value = self._one(side, side.inputs, True)
         if side.untrusted:
-          if side.mismatched_warm is None and not _agree(side.warm[0][1], value):
+          if side.mismatched_warm is None and not record.agree(side.warm[0][1], value):
             side.mismatched_warm = i + 1
             side.warm.append([i + 1, self._copies(value)])
           if self.device.type == "cuda":
@@ -366,36 +394,64 @@ class _Job:
 
   def _rounds(self, sides):
     """Timed trials; those whose times fluctuate are measured again, all in the same way."""
+    alone = len(sides) == 1
     for number in range(max(1, self.options["rounds"])):
       measured = [s for s in sides if s.error is None]
       if not measured:
         return
       secret = set(_secret_indices(self.options["trials"], self.options["kept_trials"]))
       for side in measured:
-        side.rounds.append({"e2e_ms": [], "gpu_ms": []})
+        side.rounds.append(rounds.new_round())
         side.kept = []
-      done, block = 0, self.options["block"] if len(measured) > 1 else self.options["trials"]
-      turn = 0
-      while done < self.options["trials"]:
-        count = min(block, self.options["trials"] - done)
-        for side in measured if turn % 2 == 0 else reversed(measured):
-          self.report({"phase": "trials", "compiler": side.name, "round": number, "count": count})
-          self._attempt(side, lambda: self._trials(side, done, count, secret))
-        self.report({"phase": "trials_done"})
-        done, turn = done + count, turn + 1
-      if not any(self._fluctuates(s) for s in measured if s.error is None):
-        return
-    for side in sides:
-      if side.error is None and self._accepted(side) is None:
-        side.error = {
-          "code": "fluctuation",
-          "message": "Environment fluctuation detected. The interquartile range of the times exceeds "
-          f"{timing.threshold(self.device):g} of their median in {len(side.rounds)} rounds. Please re-run the evaluation.",
-          "remedy": "something else uses the machine, or the pass is erratic",
-          "type": "RuntimeError",
-          "traceback": "",
-        }
-        side.failed_in = "fluctuation"
+      by_name = {s.name: s for s in measured}
+      block = self.options["trials"] if alone else self.options["block"]
+      for _, name, first, count in rounds.turns(list(by_name), self.options["trials"], block):
+        self.report({"phase": "trials", "compiler": name, "round": number, "count": count})
+        self._attempt(by_name[name], lambda: self._trials(by_name[name], first, count, secret))
+      self.report({"phase": "trials_done"})
+      if self._steady(measured, alone):
+        break
+    self._refuse_fluctuation([s for s in sides if s.error is None])
+
+  def _steady(self, measured, alone):
+    """Whether a round that was just measured is one that counts."""
+    limit = timing.threshold(self.device)
+    alive = [s for s in measured if s.error is None]
+    if alone:
+      return all(rounds.fluctuation(s.rounds[-1]) <= limit for s in alive)
+    self.common = rounds.common_round([s.rounds for s in alive], self.options["block"], limit, self._strict())
+    return self.common is None or self.common.steady
+
+  def _refuse_fluctuation(self, sides):
+    """Several compilers in turn are all trusted: the calmest round is still a measurement, marked as unsteady. Otherwise
+    a side without a quiet round has failed.
+    """
+    limit = timing.threshold(self.device)
+    if self.common is None:
+      noisy = [s for s in sides if rounds.own_round(s.rounds, limit) is None]
+    elif self.common.steady or len(self.job["compilers"]) > 1:
+      return
+    else:
+      noisy = [s for s, f in zip(sides, self.common.fluctuations) if f > limit] or sides
+    for side in noisy:
+      side.error = {
+        "code": "fluctuation",
+        "message": "Environment fluctuation detected. The interquartile range of the times exceeds "
+        f"{limit:g} of their median in {len(side.rounds)} rounds. Please re-run the evaluation.",
+        "remedy": "something else uses the machine, or the pass is erratic",
+        "type": "RuntimeError",
+        "traceback": "",
+      }
+      side.failed_in = "fluctuation"
+
+  def _strict(self):
+    return self.options["protocol"] != "public"
+
+  def counted(self, side):
+    """Index of the round that counts for a side; None: there is none."""
+    if self.common is not None:
+      return self.common.index if len(side.rounds) > self.common.index else None
+    return rounds.own_round(side.rounds, timing.threshold(self.device), self._strict())
 
   def _trials(self, side, first, count, secret):
     times = side.rounds[-1]
@@ -415,27 +471,22 @@ class _Job:
       if self.session is not None:
         self.session.memory.clear()
 
-  def _fluctuates(self, side):
-    limit = timing.threshold(self.device)
-    last = side.rounds[-1]
-    return max(timing.fluctuation(last["e2e_ms"]), timing.fluctuation(last["gpu_ms"])) > limit
-
-  def _accepted(self, side):
-    """The round that counts: public, the first under the limit; strict, the slowest. None: none is under it."""
-    limit = timing.threshold(self.device)
-    good = [
-      r for r in side.rounds if max(timing.fluctuation(r["e2e_ms"]), timing.fluctuation(r["gpu_ms"])) <= limit
-    ]
-    if not good:
-      # Several compilers in turn, all trusted: what disturbs one disturbs all, and the calmest round is still a measurement.
-      return min(side.rounds, key=lambda r: timing.fluctuation(r["e2e_ms"])) if self._lenient() and side.rounds else None
-    return good[0] if self.options["protocol"] == "public" else max(good, key=lambda r: np.median(r["e2e_ms"]))
-
-  def _lenient(self):
-    return len(self.job["compilers"]) > 1
+  def _soil(self, side):
+    """Fills the free memory that a new output would get with NaN: what was there before, a right answer perhaps, must not
+    be taken for the work of a kernel that wrote nothing. Only where a pass is judged, and never before a timed call.
+    """
+    if self.device.type != "cuda" or not side.untrusted or not side.warm or "outputs" in self.without:
+      return
+    held, reserved = [], torch.cuda.memory_reserved(self.device)
+    for size in sorted({_bytes_of(v) for v in compare.as_tuple(side.warm[0][1])} - {0}, reverse=True):
+      # Until nothing that is free fits any more, so that the last block is new.
+      while len(held) < SOILED and torch.cuda.memory_reserved(self.device) == reserved:
+        held.append(torch.full((size,), 0xFF, dtype=torch.uint8, device=self.device))
+      reserved = torch.cuda.memory_reserved(self.device)
 
   def _compared_call(self, side, inputs):
     def step():
+      self._soil(side)
       value = self._one(side, inputs, False)
       timing.synchronise(self.device)
       return value
@@ -458,187 +509,6 @@ class _Job:
     if self.device.type == "cuda" and not self.lost:
       torch.cuda.empty_cache()
 
-  # -- records
-  def _record(self, side, eager, fields):
-    spec = side.spec
-    record = {
-      "schema": SCHEMA,
-      "variant": self.job.get("label") or self.job["variant"],
-      "path": self.job["variant"],
-      "dtype": self.variant.dtype_name if self.variant else None,
-      "compiler": side.name,
-      "kind": spec.get("kind", side.name),
-      "protocol": self.options["protocol"],
-      "order": "interleaved" if self.interleave else "public",
-      "warmup": self.options["warmup"],
-      "trials": self.options["trials"],
-      "device": self.options["device"],
-      "hardware": hardware_name(self.device),
-      "comparable": self.device.type == "cuda",
-      "torch": torch.__version__,
-      "seconds": round(time.monotonic() - self.started, 3),
-      "compile_seconds": side.compile_seconds,
-      **self.facts,
-      **fields,
-    }
-    if side.skipped:
-      record["skipped"] = side.skipped
-    if side.backend is not None:
-      loaded = side.backend.pass_set
-      record.update(
-        loaded=[p.name for p in loaded.passes],
-        skipped=loaded.skipped,
-        graphs=side.backend.records,
-        violations=list(poison.violations),
-        kept_tensors=pass_loader.kept_tensors(loaded) if "kept" not in self.without else [],
-        # Of several compilers any may have changed a setting; alone it was the passes.
-        state_changes=[]
-        if "audit" in self.without
-        else side.state_changes
-        if len(self.job["compilers"]) > 1
-        else audit.changes(self.state),
-      )
-      if len(side.allocated) >= 2:
-        record["memory_growth"] = side.allocated[-1] - side.allocated[0]
-    return record
-
-  def _times(self, side):
-    out = {"ok": side.error is None, "rounds": []}
-    for r in side.rounds:
-      if r["e2e_ms"]:
-        out["rounds"].append(
-          {
-            "e2e": timing.statistics(r["e2e_ms"]),
-            "gpu": timing.statistics(r["gpu_ms"]),
-            "fluctuation": [round(timing.fluctuation(r["e2e_ms"]), 4), round(timing.fluctuation(r["gpu_ms"]), 4)],
-          }
-        )
-    chosen = self._accepted(side) if side.rounds else None
-    if chosen is not None and len(chosen["e2e_ms"]) == self.options["trials"]:
-      out["round"] = next(i for i, r in enumerate(side.rounds) if r is chosen)
-      out["e2e"], out["gpu"] = timing.statistics(chosen["e2e_ms"]), timing.statistics(chosen["gpu_ms"])
-      if self.options["raw"]:
-        out["e2e_ms"] = [round(v, 6) for v in chosen["e2e_ms"]]
-        out["gpu_ms"] = [round(v, 6) for v in chosen["gpu_ms"]]
-      out["unsteady"] = self._lenient() and max(out["rounds"][out["round"]]["fluctuation"]) > timing.threshold(self.device)
-    if side.error is not None:
-      out["error"] = side.error
-    if side.value is not None and side.error is None:
-      values = compare.as_tuple(side.value)
-      out["dtypes"] = [_dtype_word(o) for o in values]
-      out["shapes"] = [list(o.shape) if isinstance(o, torch.Tensor) else None for o in values]
-    return out
-
-  def _judge(self, side, eager):
-    compiled, reference = self._times(side), self._times(eager)
-    fields = {"status": "failed", "compiled": compiled, "eager": reference}
-    if side.error is not None and side.failed_in == "load":
-      fields.update(failed_in="load", error=side.error)
-      return self._record(side, eager, fields)
-    if not (compiled["ok"] and reference["ok"]):
-      # Where the compiled side broke the device's context, eager's failure afterwards says nothing of eager.
-      at_fault = eager if not reference["ok"] and (side.error is None or eager.failed_in != "context") else side
-      fields["failed_in"] = "eager" if at_fault is eager else "compiled"
-      fields["phase"] = at_fault.failed_in
-      return self._record(side, eager, fields)
-    expected, got = compare.as_tuple(eager.value), compare.as_tuple(side.value)
-    fields["status"] = "success"
-    fields["type_match"] = compiled["dtypes"] == reference["dtypes"]
-    fields["shape_match"] = compiled["shapes"] == reference["shapes"]
-    fields["outputs"] = compare.compare_structures(expected, got)
-    fields["first_correct_t"] = first_correct_t(expected, got)
-    if side.untrusted:
-      t = fields["first_correct_t"] if fields["first_correct_t"] is not None else compare.BASE_T
-      t = max(t, compare.BASE_T)
-      first, warm, kept = expected, side.warm, side.kept
-      if self.facts.get("mutates_inputs"):
-        # The inputs drift from call to call: only the first call can be compared, with eager on the same inputs.
-        first, warm, kept = self.fresh_expected if self.fresh_expected is not None else expected, side.warm[:1], []
-      fields["poisoned_outputs"] = [r for _, v in warm[:1] for r in compare.compare_structures(first, v, t)]
-      fields["other_calls"] = [
-        {"call": kind, "number": i, "ok": all(r["ok"] for r in results), "reason": _first_reason(results)}
-        for kind, values in (("poisoned", warm), ("timed", kept))
-        for i, v in values
-        for results in [compare.compare_structures(first, v, t)]
-      ]
-      if side.fresh is not None:
-        # At a looser tolerance than the compared call: another address may change the order of a sum.
-        fields["other_calls"].append(
-          {"call": "fresh", "number": 0, "ok": all(r["ok"] for r in side.fresh), "reason": _first_reason(side.fresh)}
-        )
-      fields["changed_inputs"] = side.changed_inputs
-      if "outputs" in self.without:
-        fields["other_calls"] = []
-      fields["alias_added"] = sorted(
-        set(compare.alias_relation(side.inputs or self.pristine, side.value))
-        - set(compare.alias_relation(eager.inputs or self.pristine, eager.value))
-      ) if not self.interleave else []
-    if fields["type_match"] and all(isinstance(o, torch.Tensor) for o in expected):
-      fields["correctness"] = compare.public_correctness(expected, got)
-    fields["speedup_e2e"] = float(f"{reference['e2e']['median'] / compiled['e2e']['median']:.5f}")
-    if compiled["gpu"]:
-      fields["speedup_gpu"] = float(f"{reference['gpu']['median'] / compiled['gpu']['median']:.5f}")
-    if self.interleave and side is not eager:
-      fields["speedup_e2e_90"] = timing.ratio_interval(*(self._blocks(s) for s in (eager, side)))
-    return self._record(side, eager, fields)
-
-  def _versus(self, sides, records):
-    """Of two compilers that are compared: the ratio of their times, first over second, with its 90% interval."""
-    by_name = {s.name: s for s in sides}
-    pair = [by_name.get(name) for name in self.options.get("compare") or ()]
-    if len(pair) != 2 or any(s is None or s.error is not None for s in pair):
-      return
-    first, second = (np.median(self._accepted(s)["e2e_ms"]) for s in pair)
-    for record in records:
-      if record["compiler"] == pair[1].name:
-        record["versus"] = {
-          "compiler": pair[0].name,
-          "ratio": float(f"{first / second:.5f}"),
-          "interval_90": timing.ratio_interval(*(self._blocks(s) for s in pair)),
-        }
-
-  def _blocks(self, side):
-    times = self._accepted(side)["e2e_ms"]
-    n = self.options["block"]
-    return [times[i : i + n] for i in range(0, len(times), n)]
-
-
-def first_correct_t(expected, got):
-  """The smallest tolerance in -10..4 at which all outputs agree, or None."""
-  for t in range(-10, 5):
-    if all(r["ok"] for r in compare.compare_structures(expected, got, t)):
-      return t
-  return None
-
-
-def _dtype_word(value):
-  return str(value.dtype).removeprefix("torch.") if isinstance(value, torch.Tensor) else type(value).__name__
-
-
-def _first_reason(results):
-  return next((r.get("reason", "differs") for r in results if not r["ok"]), "")
-
-
-def _same_bits(a, b):
-  """Equal with NaN in the same places."""
-  return bool(((a == b) | ((a != a) & (b != b))).all()) if a.numel() else True
-
-
-def _agree(first, second):
-  """Two calls of one compiler on the same inputs: equal up to the base tolerance."""
-  a, b = compare.as_tuple(first), compare.as_tuple(second)
-  if len(a) != len(b):
-    return False
-  for x, y in zip(a, b):
-    if isinstance(x, torch.Tensor) != isinstance(y, torch.Tensor):
-      return False
-    if isinstance(x, torch.Tensor):
-      if x.shape != y.shape or x.dtype != y.dtype:
-        return False
-      if not _same_bits(x, y) and not compare.compare_tensors(x, y)["ok"]:
-        return False
-  return True
-
 
 def _secret_indices(trials, count):
   return random.SystemRandom().sample(range(trials), min(count, trials))
@@ -646,34 +516,3 @@ def _secret_indices(trials, count):
 
 def _bytes_of(value):
   return sum(t.numel() * t.element_size() for t in compare.as_tuple(value) if isinstance(t, torch.Tensor))
-
-
-def device_facts(device):
-  """What a record's machine is, once per run."""
-  import platform
-
-  facts = {
-    "torch": torch.__version__,
-    "python": platform.python_version(),
-    "host": platform.processor() or platform.machine(),
-    "cores": len(os.sched_getaffinity(0)),
-    "gpu": None,
-  }
-  try:
-    import triton
-
-    facts["triton"] = triton.__version__
-  except ImportError:
-    facts["triton"] = None
-  if device.type == "cuda":
-    p = torch.cuda.get_device_properties(device)
-    facts.update(
-      gpu=p.name,
-      multiprocessors=p.multi_processor_count,
-      l2_bytes=p.L2_cache_size,
-      memory=p.total_memory,
-      uuid=str(getattr(p, "uuid", "")),
-      cuda=torch.version.cuda,
-      cudnn=torch.backends.cudnn.version(),
-    )
-  return facts

@@ -32,6 +32,7 @@ from . import (
   pass_loader,
   poison,
   protocol,
+  record,
   replay,
   sandbox,
   samples,
@@ -40,9 +41,11 @@ from . import (
 )
 from .errors import WorkerError
 
-CONTENTS, BUFFERS = 4, 3  # different inputs, and sets of addresses that they are copied to
+CONTENTS, BUFFERS = 4, 3  # different inputs, and sets of addresses that they are copied to; one more is like another but for
+# secret elements, for who looks at some elements to know the rest
 LARGE = 1 << 30  # bytes of inputs beyond which there are fewer
 EXTRA_CALLS = 15  # at most so many more warm-up calls than announced
+BLOCK = 10  # calls of a side in a turn; after each block of the candidate an output is brought over and compared
 
 
 class CandidateLost(Exception):
@@ -79,7 +82,7 @@ class Candidate:
     try:
       return {"done": getattr(self, "do_" + message["cmd"])(message)}
     except BaseException as e:  # noqa: BLE001 - whatever a pass raises is an answer
-      return {"error": evaluate.failure(e) if isinstance(e, Exception) else {"code": type(e).__name__, "message": str(e), "type": type(e).__name__, "traceback": "", "remedy": ""},
+      return {"error": record.failure(e) if isinstance(e, Exception) else {"code": type(e).__name__, "message": str(e), "type": type(e).__name__, "traceback": "", "remedy": ""},
               "skipped": getattr(e, "skipped", [])}
 
   def do_load(self, message):
@@ -114,7 +117,7 @@ class Candidate:
     if known is None:
       self.first[content] = compare.as_tuple(value)
       self.first[content] = tuple(v.clone() if isinstance(v, torch.Tensor) else v for v in self.first[content])
-    elif not evaluate._agree(known, value):
+    elif not record.agree(known, value):
       self.odd.append(kind)
     if self.session is not None:
       self.session.memory.clear()
@@ -148,7 +151,7 @@ class Candidate:
   def do_write(self, message):
     values = compare.as_tuple(self.block[message["call"]])
     plain = [v.detach().cpu() if isinstance(v, torch.Tensor) else None for v in values]
-    facts = [{"dtype": evaluate._dtype_word(v), "shape": list(v.shape) if isinstance(v, torch.Tensor) else None,
+    facts = [{"dtype": record.dtype_word(v), "shape": list(v.shape) if isinstance(v, torch.Tensor) else None,
               "plain": type(v) is torch.Tensor and not vars(v)} for v in values]
     torch.save([None if p is None else p.as_subclass(torch.Tensor).contiguous() for p in plain], os.path.join(self.exchange, message["file"]))
     return {"facts": facts}
@@ -195,7 +198,7 @@ def start_candidate(job, own_answers):
   """Forks the candidate; to be called before any device is touched. `own_answers`: the descriptor of this process's
   results, which the candidate must not have.
   """
-  options = {**evaluate.DEFAULTS, **job.get("options", {})}
+  options = {**evaluate.DEFAULTS, "block": BLOCK, **job.get("options", {})}
   exchange = tempfile.mkdtemp(prefix="passnet-strict-")
   ours, theirs = socket.socketpair()
   parent, pid = os.getpid(), os.fork()
@@ -219,7 +222,7 @@ def start_candidate(job, own_answers):
 def evaluate_job(job, report, lock, candidate):
   """The one record of a strict job: a single compiler that loads passes. candidate: of start_candidate."""
   ours, pid, exchange = candidate
-  options = {**evaluate.DEFAULTS, **job.get("options", {})}
+  options = {**evaluate.DEFAULTS, "block": BLOCK, **job.get("options", {})}
   asking = Asking(protocol.Channel(ours.fileno(), ours.fileno()), pid)
   try:
     return [_Reference(job, options, report, lock, asking, exchange).run()]
@@ -242,10 +245,10 @@ class _Reference:
     self.started = time.monotonic()
     self.spec = job["compilers"][0]
     self.record = {
-      "schema": evaluate.SCHEMA, "variant": job.get("label") or job["variant"], "path": job["variant"],
+      "schema": record.SCHEMA, "variant": job.get("label") or job["variant"], "path": job["variant"],
       "compiler": self.spec["name"], "kind": self.spec.get("kind", self.spec["name"]), "protocol": "strict", "order": "strict",
       "warmup": options["warmup"], "trials": options["trials"], "device": options["device"],
-      "hardware": evaluate.hardware_name(self.device), "comparable": self.device.type == "cuda", "torch": torch.__version__,
+      "hardware": record.hardware_name(self.device), "comparable": self.device.type == "cuda", "torch": torch.__version__,
       "status": "failed",
     }
 
@@ -255,7 +258,7 @@ class _Reference:
     except CandidateLost as e:
       self.record.update(failed_in="process", error={"code": "crash", "message": f"the candidate's process was lost: {e}, {self._end()}", "type": "", "traceback": "", "remedy": ""})
     except Exception as e:  # noqa: BLE001 - the reference itself: the sample's or the surroundings' fault
-      self.record.update(failed_in="eager", error=evaluate.failure(e), eager={"ok": False, "error": evaluate.failure(e)})
+      self.record.update(failed_in="eager", error=record.failure(e), eager={"ok": False, "error": record.failure(e)})
     self.record["seconds"] = round(time.monotonic() - self.started, 3)
     return self.record
 
@@ -289,8 +292,21 @@ class _Reference:
     for i in range(1, count):
       seed = secrets.randbits(31)
       named.append(replay.live_inputs(variant, seed, variances) if i == 2 or count == 2 else replay.public_inputs(variant, seed=seed))
+    if count == CONTENTS:
+      named.append(self._but_for_an_element(named[1], named[3]))
     self.record["input_bytes"] = bytes_each
+    self.live = min(2, count - 1)
     return named, (BUFFERS if bytes_each <= LARGE else 1)
+
+  def _but_for_an_element(self, named, other):
+    """A copy of some inputs with one element of each, beyond the first quarter, taken from others of the same kind."""
+    out = {}
+    for name, t in named.items():
+      out[name] = t.clone()
+      if t.numel() > 1:
+        i = self.rng.randrange(t.numel() // 4, t.numel())
+        out[name].view(-1)[i] = other[name].reshape(-1)[i]
+    return out
 
   def _run(self):
     with contextlib.ExitStack() as stack:
@@ -387,9 +403,10 @@ class _Reference:
       self.rounds.append((mine, theirs))
       if all(timing.fluctuation(t[k]) <= limit for t in (mine, theirs) for k in ("e2e_ms", "gpu_ms")):
         break
-    plan = [[0, self.rng.randrange(len(self.buffers)), False]]
-    self._ask("run", "calls", plan=plan)
-    self.final = self._check("compared", plan, 0)
+    for kind, content in (("live", self.live), ("compared", 0)):
+      plan = [[content, self.rng.randrange(len(self.buffers)), False]]
+      self._ask("run", "calls", plan=plan)
+      self.final = self._check(kind, plan, 0)
 
   def _check(self, kind, plan, index):
     """The outputs of one call, brought over and compared here."""
@@ -408,7 +425,7 @@ class _Reference:
       if isinstance(f, dict) and f.get("plain") is False:
         r.update(ok=False, reason="not a plain tensor")
     self.checks.append({"call": kind, "number": len(self.checks), "content": content, "ok": all(r["ok"] for r in results),
-                        "reason": evaluate._first_reason(results), "first_correct_t": evaluate.first_correct_t(self.expected[content], got)})
+                        "reason": record.first_reason(results), "first_correct_t": record.first_correct_t(self.expected[content], got)})
     return got
 
   def _judge(self):
@@ -430,26 +447,27 @@ class _Reference:
     expected, got = self.expected[0], self.final
     eager, compiled = self.record["eager"], self.record["compiled"]
     for side, values in ((eager, expected), (compiled, got)):
-      side["dtypes"] = [evaluate._dtype_word(v) for v in values]
+      side["dtypes"] = [record.dtype_word(v) for v in values]
       side["shapes"] = [list(v.shape) if isinstance(v, torch.Tensor) else None for v in values]
     self.record.update(
       status="success",
       type_match=eager["dtypes"] == compiled["dtypes"],
       shape_match=eager["shapes"] == compiled["shapes"],
       outputs=compare.compare_structures(expected, got),
-      first_correct_t=evaluate.first_correct_t(expected, got),
+      first_correct_t=record.first_correct_t(expected, got),
     )
     # Any other content must be as right as the sample's own, up to the baseline.
     own = self.record["first_correct_t"]
     bar = max(compare.BASE_T, own if own is not None else 99)
     self.record["other_calls"] = [
-      {**c, "ok": c["first_correct_t"] is not None and c["first_correct_t"] <= bar} for c in self.checks if c["call"] == "timed"
+      {**c, "ok": c["first_correct_t"] is not None and c["first_correct_t"] <= bar} for c in self.checks if c["call"] in ("timed", "live")
     ]
+    self.record["live"] = {"first_correct_t": next(c["first_correct_t"] for c in self.checks if c["call"] == "live")}
     if self.record["type_match"] and all(isinstance(o, torch.Tensor) for o in expected):
       self.record["correctness"] = compare.public_correctness(expected, got)
-    self.record["speedup_e2e"] = float(f"{eager['e2e']['median'] / compiled['e2e']['median']:.5f}")
+    self.record["speedup_e2e"] = record.ratio(eager["e2e"]["median"], compiled["e2e"]["median"])
     if compiled["gpu"]:
-      self.record["speedup_gpu"] = float(f"{eager['gpu']['median'] / compiled['gpu']['median']:.5f}")
+      self.record["speedup_gpu"] = record.ratio(eager["gpu"]["median"], compiled["gpu"]["median"])
     n = self.options["block"]
     blocks = [[t["e2e_ms"][i : i + n] for i in range(0, len(t["e2e_ms"]), n)] for t in chosen]
     self.record["speedup_e2e_90"] = timing.ratio_interval(*blocks)

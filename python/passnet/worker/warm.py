@@ -63,6 +63,10 @@ def _import_own():
   from . import evaluate, interpreter, strict  # noqa: F401 - with all that they import
 
 
+def _import_inductor():
+  import torch._inductor.compile_fx  # noqa: F401 - and with it what a first compilation would import
+
+
 def _first_compilation():
   import torch
 
@@ -74,13 +78,15 @@ def _first_compilation():
   torch._dynamo.reset()
 
 
-STEPS = (
+IMPORTS = (
   ("torch", _import_torch),
   ("triton", _import_triton),
   ("dynamo", _import_dynamo),
   ("evaluator", _import_own),
-  ("first compilation", _first_compilation),
 )
+INDUCTOR = ("inductor", _import_inductor)  # where something is compiled with it: every child would take seconds for it
+COMPILATION = ("first compilation", _first_compilation)
+STEPS = (*IMPORTS, COMPILATION)
 
 
 _done = set()  # names of the steps that this process has behind it
@@ -101,16 +107,18 @@ def _step(function):
     function()
 
 
-def clean_steps():
-  """How many of the steps leave no device open, tried in a child: what opens one there is left out here."""
+def clean_steps(steps):
+  """How many of the steps leave no device open, tried in a child: what opens one there is left out here. Imports alone are
+  not tried, which would take as long as they do: where one opens a device the proof fails and nothing is forked.
+  """
   if not os.path.exists(CONTROL_FILE):
-    return len(STEPS)  # there is no device to open
+    return len(steps)  # there is no device to open
   reader, writer = os.pipe()
   pid = os.fork()
   if pid == 0:
     try:
       os.close(reader)
-      for _, function in STEPS:
+      for _, function in steps:
         _step(function)
         if not proof()["clean"]:
           break
@@ -126,17 +134,26 @@ def clean_steps():
   return done
 
 
-def prepare(probe=True):
-  """Imports and runs what every child needs, as far as no device is touched by it. Safe to call again."""
+def prepare(probe=True, inductor=False):
+  """Imports and runs what every child needs, as far as no device is touched by it. Safe to call again. `inductor`: some
+  child will compile with it.
+  """
   _environment()
-  count = clean_steps() if probe and "torch" not in sys.modules else len(STEPS)
-  left_out = [name for name, _ in STEPS[count:]]
-  for name, function in STEPS[:count]:
-    try:
-      _step(function)
-      _done.add(name)
-    except RuntimeError as e:  # something insisted on a device: the children do this step themselves
-      left_out.append(f"{name}: {e}")
+  left_out = []
+
+  def run(steps):
+    for name, function in steps:
+      try:
+        _step(function)
+        _done.add(name)
+      except RuntimeError as e:  # something insisted on a device: the children do this step themselves
+        left_out.append(f"{name}: {e}")
+
+  run(IMPORTS)
+  steps = [INDUCTOR, COMPILATION] if inductor else [COMPILATION]
+  count = clean_steps(steps) if probe and COMPILATION[0] not in _done else len(steps)
+  left_out += [name for name, _ in steps[count:]]
+  run(steps[:count])
   if "torch" in sys.modules:
     _forget_devices(sys.modules["torch"])
   return {**proof(), "left_out": left_out}
