@@ -106,6 +106,14 @@ LibraryProduct library_matmul(DType dtype, int64_t columns, int64_t terms, bool 
   return out;
 }
 
+bool attention_within_tolerance(const AttentionProblem& p) {
+  const bool measured_depth = p.depth == p.value_depth && (p.depth == 32 || p.depth == 64 || p.depth == 128);
+  if (!measured_depth || p.batch_rank != 2 || p.heads_per_key != 1 || !p.own_mask) return false;
+  if (p.dtype == DType::kFloat32) return p.keys <= 256;
+  // More keys than one block holds are summed in several steps.
+  return (p.dtype == DType::kFloat16 || p.dtype == DType::kBFloat16) && p.keys <= 128;
+}
+
 LibraryProduct library_product(const Call& call, const TensorMeta& result, int64_t terms) {
   if (const std::optional<ConvProblem> problem = conv_problem(call)) return library_conv(*problem);
   const bool simple = call.row->name == "linear" || call.row->name == "matmul" || call.row->name == "bmm" ||

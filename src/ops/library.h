@@ -39,6 +39,22 @@ struct ConvProblem {
 
 LibraryProduct library_conv(const ConvProblem& problem);
 
+/// Attention as the library sees it.
+struct AttentionProblem {
+  DType dtype = DType::kFloat32;
+  int64_t rows = 1, keys = 1, depth = 1, value_depth = 1;
+  int64_t heads_per_key = 1;
+  int batch_rank = 2;    ///< axes before rows and depth
+  bool own_mask = true;  ///< no mask, one of booleans, or one of the operands' type
+};
+
+/// Whether the row's formula is within the tolerance of t = -5 of the library's attention on every problem measured around this
+/// one (tests/data/attention_order.txt: one H200, torch 2.11, cuDNN 9.19). Bits are not equal everywhere.
+bool attention_within_tolerance(const AttentionProblem& problem);
+
+/// What the call asks of the library; nullopt for calls that are no attention.
+std::optional<AttentionProblem> attention_problem(const Call& call);  // rows_attention.cpp
+
 /// A (rows, terms) by (terms, columns) product, as linear and matmul do it; `batched` for bmm.
 LibraryProduct library_matmul(DType dtype, int64_t columns, int64_t terms, bool batched);
 

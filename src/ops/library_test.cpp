@@ -127,5 +127,50 @@ TEST(Library, WhatWasNotMeasuredIsUnknown) {
   EXPECT_EQ(library_conv(p).factors, LibraryProduct::Factors::kUnknown);
 }
 
+TEST(Library, AttentionIsWithinToleranceOnEveryMeasuredProblemItIsSaidToBe) {
+  std::ifstream file(PASSNET_SOURCE_DIR "/tests/data/attention_order.txt");
+  std::map<DType, int> held;
+  int others = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) continue;
+    std::istringstream text(line);
+    std::string type, mask, letter;
+    int64_t heads = 0;
+    AttentionProblem p;
+    text >> type >> p.depth >> mask >> heads >> p.rows >> p.keys >> letter;
+    p.value_depth = p.depth;
+    p.dtype = type == "float32" ? DType::kFloat32 : type == "float16" ? DType::kFloat16 : DType::kBFloat16;
+    if (!attention_within_tolerance(p)) {
+      ++others;
+      continue;
+    }
+    EXPECT_NE(letter, "X") << line;
+    ++held[p.dtype];
+  }
+  EXPECT_GT(held[DType::kFloat32], 300);
+  EXPECT_GT(held[DType::kFloat16], 200);
+  EXPECT_GT(held[DType::kBFloat16], 200);
+  EXPECT_GT(others, 0);
+}
+
+TEST(Library, AttentionThatWasNotMeasuredIsNotSaidToAgree) {
+  AttentionProblem p;
+  p.dtype = DType::kFloat16;
+  p.rows = p.keys = p.depth = p.value_depth = 64;
+  ASSERT_TRUE(attention_within_tolerance(p));
+  const auto changed = [&](auto change) {
+    AttentionProblem other = p;
+    change(other);
+    return attention_within_tolerance(other);
+  };
+  EXPECT_FALSE(changed([](AttentionProblem& o) { o.keys = 129; }));
+  EXPECT_FALSE(changed([](AttentionProblem& o) { o.depth = o.value_depth = 80; }));
+  EXPECT_FALSE(changed([](AttentionProblem& o) { o.value_depth = 32; }));
+  EXPECT_FALSE(changed([](AttentionProblem& o) { o.heads_per_key = 2; }));
+  EXPECT_FALSE(changed([](AttentionProblem& o) { o.own_mask = false; }));
+  EXPECT_FALSE(changed([](AttentionProblem& o) { o.batch_rank = 3; }));
+  EXPECT_FALSE(changed([](AttentionProblem& o) { o.dtype = DType::kFloat64; }));
+}
+
 }  // namespace
 }  // namespace passnet

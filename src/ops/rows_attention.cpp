@@ -1,8 +1,10 @@
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include <fmt/format.h>
 
+#include "ops/library.h"
 #include "ops/product_rows.h"
 #include "ops/row_args.h"
 #include "ops/view_algebra.h"
@@ -80,8 +82,23 @@ Result<Inferred> meta_attention(const Call& call) {
   return fresh(std::move(shape), a.query->dtype, std::nullopt);
 }
 
-// softmax(q kT * scale + mask) v with every intermediate in float32. The library's kernels round the weights
-// to the operands' type before the second product, so 16-bit results agree to that rounding only.
+AttentionProblem problem_of(const Attention& a) {
+  AttentionProblem out;
+  out.dtype = a.query->dtype;
+  out.rows = a.length;
+  out.keys = a.keys;
+  out.depth = a.depth;
+  out.value_depth = a.value_depth;
+  out.heads_per_key = a.heads_per_key;
+  out.batch_rank = static_cast<int>(a.batch.size());
+  out.own_mask = a.mask == nullptr || a.mask->dtype == DType::kBool || a.mask->dtype == a.query->dtype;
+  return out;
+}
+
+// softmax(q kT * scale + mask) v. float32: every intermediate as it is. 16 bits: as the library's kernel writes it over one
+// block of keys (attention_order.txt), whose weights are powers of two of scores times log2(e) (and the scale, where there
+// is no mask), less the greatest so multiplied, two roundings; the sum is of the weights before they are rounded to the operands'
+// type for the second product.
 Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call) {
   PN_TRY(Attention a, read_attention(call));
   if (a.dropout != 0) return no_lowering(call, "attention with dropout draws random numbers");
@@ -118,13 +135,20 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
       },
       label_of(call, "product"), node);
   double lowest = -std::numeric_limits<double>::infinity();
+  const bool half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  // The library multiplies scores by one float32 number where no mask stands between the scale and the exponent.
+  const bool scaled_later = half && a.mask == nullptr;
+  const auto log2e = static_cast<float>(std::numbers::log2e);
+  const double exponent = scaled_later ? static_cast<float>(a.scale) * log2e : log2e;
   ArrayId scores = add_epilogue(
       p, product, sum,
       [&](E e, std::span<const ExprId> at) {
-        E out = e * a.scale;
+        E out = scaled_later ? e : e * a.scale;
         E minus_inf = out.constant(lowest);
         if (a.mask && a.mask->dtype == DType::kBool)
           out = select(read_broadcast(p, mask, at), out, minus_inf);
+        else if (a.mask && half)
+          out = passnet::call(Fn::kFma, e, e.constant(a.scale), read_broadcast(p, mask, at).cast(sum));
         else if (a.mask)
           out = out + read_broadcast(p, mask, at).cast(sum);
         if (a.causal)
@@ -144,12 +168,18 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
       [&](E e, std::span<const ExprId> at) {
         E m{&p, p.read(top, {at.begin(), at.end() - 1})};
         // A row without any key weighs nothing.
-        return select(passnet::call(Fn::kEq, m, m.constant(lowest)), m.constant(0),
-                      passnet::call(Fn::kExp, e - m));
+        const E weight =
+            half ? passnet::call(Fn::kExp2, e * exponent - m * exponent) : passnet::call(Fn::kExp, e - m);
+        return select(passnet::call(Fn::kEq, m, m.constant(lowest)), m.constant(0), weight);
       },
       label_of(call, "weights"), node);
   ArrayId total = p.add_reduce(row_shape, sum, ReduceOp::kSum, {a.keys}, p.read(weights, along),
                                label_of(call, "sum"), node);
+  ArrayId factors = weights;
+  if (half)
+    factors = add_epilogue(
+        p, weights, dtype, [&](E e, std::span<const ExprId>) { return e.cast(dtype); },
+        label_of(call, "rounded"), node);
   Shape out_shape = row_shape;
   out_shape.push_back(a.value_depth);
   ArrayId mixed = add_product(
@@ -157,7 +187,7 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
       [&](Program& prog, std::span<const ExprId> at, std::span<const ExprId> r) {
         std::vector<ExprId> in(at.begin(), at.end() - 1);
         in.push_back(r[0]);
-        return std::pair<E, E>{E{&prog, prog.read(weights, in)},
+        return std::pair<E, E>{E{&prog, prog.read(factors, in)}.cast(sum),
                                rows_of(prog, v, at, false, r[0], at.back())};
       },
       label_of(call, "mixed"), node);
@@ -165,7 +195,8 @@ Result<std::vector<ArrayId>> lower_attention(LowerContext& ctx, const Call& call
       p, mixed, dtype,
       [&](E e, std::span<const ExprId> at) {
         E l{&p, p.read(total, {at.begin(), at.end() - 1})};
-        return select(passnet::call(Fn::kEq, l, l.constant(0)), l.constant(0), e / l).cast(dtype);
+        const E mean = half ? e * (l.constant(1) / l) : e / l;
+        return select(passnet::call(Fn::kEq, l, l.constant(0)), l.constant(0), mean).cast(dtype);
       },
       label_of(call), node)};
 }
@@ -225,6 +256,13 @@ constexpr std::string_view kAttention =
 
 }  // namespace
 
+std::optional<AttentionProblem> attention_problem(const Call& call) {
+  if (call.row->name != "scaled_dot_product_attention") return std::nullopt;
+  const Result<Attention> a = read_attention(call);
+  if (!a.ok()) return std::nullopt;
+  return problem_of(*a);
+}
+
 std::vector<OpRow> attention_rows() {
   return {
       {.name = "scaled_dot_product_attention",
@@ -245,7 +283,11 @@ std::vector<OpRow> attention_rows() {
                     {"q=f32[1,2,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4]",
                      "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"},
                     {"q=f32[1,4,5,4], k=f32[1,2,5,4], v=f32[1,2,5,4]",
-                     "torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"}}},
+                     "torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"},
+                    {"q=f16[1,2,7,32], k=f16[1,2,9,32], v=f16[1,2,9,32]",
+                     "torch.nn.functional.scaled_dot_product_attention(q, k, v)"},
+                    {"q=bf16[1,2,7,32], k=bf16[1,2,9,32], v=bf16[1,2,9,32], m=bf16[1,1,7,9]",
+                     "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=m)"}}},
       {.name = "multi_head_attention_forward",
        .cls = OpClass::kProduct,
        .spellings = {function(

@@ -116,9 +116,22 @@ void judge_product(const GraphFacts& facts, NodeId id, Verdict& verdict) {
   const Node& node = facts.graph().node(id);
   const Call& call = *facts[id].call;
   if (call.row->name.find("attention") != std::string_view::npos) {
-    verdict.refuse("product.attention",
-                   fmt::format("{}: the library's attention rounds its weights in its own way", node.name),
-                   {node.name});
+    const std::optional<AttentionProblem> problem = attention_problem(call);
+    if (!problem || !attention_within_tolerance(*problem)) {
+      verdict.refuse(
+          "product.attention",
+          fmt::format("{}: how the library rounds attention of this type and size is not known", node.name),
+          {node.name});
+    } else if (problem->dtype == DType::kFloat32) {
+      refuse_before_tf32(facts, id, verdict);
+    } else if (!only_moved_afterwards(facts, id, false)) {
+      verdict.refuse(
+          "product.rounding",
+          fmt::format("{}: attention in 16 bits may differ in its last place, and what follows rounds "
+                      "again",
+                      node.name),
+          {node.name});
+    }
     return;
   }
   if (!node.meta.is_tensor()) return;

@@ -16,7 +16,7 @@ namespace passnet {
 ///  * product.order: float32 products sum in another order: 2^-24 * K * rms(x) * rms(w) with inputs of deviation 0.5
 ///    must stay below 5e-6 (K up to 335; K = 4096 was outside on 81% of the elements). 16-bit convolutions of more than
 ///    384 terms were outside by their order alone.
-///  * product.attention: attention keeps its weights in a precision of the library's choice.
+///  * product.attention: attention of a size at which the library's rounding is not known.
 ///  * product.rounding: a 16-bit product agrees to one unit in the last place, which is inside the tolerance; after one
 ///    more activation or addition 0.2 to 1% of the elements were outside. Nothing but views and copies may follow,
 ///    inside or outside.

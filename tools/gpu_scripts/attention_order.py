@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Which way of writing attention gives eager's own bits, over a grid of problems.
 
-  attention_order.py run -o attention_order.json [--seconds 150] [--jobs 12] [--dtypes float32,float16,bfloat16]
-  attention_order.py table RECORD -o tests/data/attention_order.txt     the record as the text that the tests read
+  attention_order.py run -o attention_order.json [--seconds 150] [--jobs 12] [--all-ways]
+  attention_order.py table RECORD... -o tests/data/attention_order.txt     the records as the text that the tests read
 
 One kernel, in the ways that a library may have chosen: the weights kept in float32 or rounded to the operands' type before
 the second product; exp, or exp2 of scores whose scale is folded in; all keys at once, or blocks of 64 or 128 keys with a
 running maximum, first to last or last to first; division by the sum, or multiplication by its reciprocal. Per problem and way:
 elements that differ from eager and elements outside the tolerance of t = -5; and the name of the kernel that eager ran.
+Without --all-ways only the one that was found to be the library's: two roundings, blocks of 128 keys first to last (float32:
+everything as it is).
 """
 
 import argparse
@@ -42,6 +44,8 @@ WAYS = {
   **{f"128 {e}": (True, e, 128, False, True) for e in EXPONENTS},
   "128 fma f64 div": (True, "fma f64", 128, False, False),
 }
+# The library's way by kind of mask, and whether scale and mask are one multiply-add; float32 is "exact".
+FOUND = {"none": ("128 two f32", False), "causal": ("128 two f32", False), "float": ("128 two f32", True), "bool": ("128 scaled two", False)}
 
 
 @triton.jit(do_not_specialize=["S", "T"])
@@ -131,10 +135,11 @@ def kernel_names(call):
 def problems():
   """(batch times heads, rows, keys)."""
   grid = [(96, 64, 64), (96, 197, 197), (16, 128, 128), (16, 192, 192), (4, 100, 100), (4, 300, 300), (4, 1, 64), (4, 1, 197), (4, 32, 128)]
-  return grid + [(4, s, s) for s in (16, 17, 32, 49, 77, 144, 160, 196, 256, 577)]
+  grid += [(12, 64, 64), (16, 20, 20), (32, 128, 128), (96, 100, 100), (384, 64, 64), (4, 16, 128), (4, 128, 16), (4, 7, 7), (4, 8, 8), (4, 2, 64)]
+  return grid + [(4, s, s) for s in (16, 17, 20, 24, 32, 49, 50, 77, 96, 127, 144, 160, 196, 256, 577)]
 
 
-def judge(dtype, depth, kind, problem, precisions, named):
+def judge(dtype, depth, kind, problem, precisions, named, all_ways):
   z, s, t = problem
   draw = lambda *dims: torch.randn(dims, device="cuda", dtype=torch.float32).to(dtype)
   q, k, v = draw(1, z, s, depth), draw(1, z, t, depth), draw(1, z, t, depth)
@@ -152,9 +157,11 @@ def judge(dtype, depth, kind, problem, precisions, named):
   flat = lambda x: x.reshape(-1, *x.shape[-2:])
   for way, precision, fused in itertools.product(WAYS, precisions, (False, True) if kind == "float" else (False,)):
     rounded, exponent, block, _, _ = WAYS[way]
+    if not all_ways and (way, precision, fused) != (("exact", "ieee", False) if dtype == torch.float32 else (FOUND[kind][0], "ieee", FOUND[kind][1])):
+      continue
     if block == 0 and t > 256 or (precision != "ieee" and not rounded):
       continue
-    if dtype == torch.float32 and block or kind == "float" and "f64" in exponent:
+    if dtype == torch.float32 and (block or fused) or kind == "float" and "f64" in exponent:
       continue
     got = attention(flat(q), flat(k), flat(v), mask.to(torch.int8) if kind == "bool" else mask, kind, way, precision, fused).view(want.shape)
     found = compare.compare_tensors(want, got)
@@ -163,7 +170,7 @@ def judge(dtype, depth, kind, problem, precisions, named):
 
 
 def work(task):
-  word, depth, kind, seconds = task
+  word, depth, kind, seconds, all_ways = task
   torch.manual_seed(3)
   until = time.monotonic() + seconds
   out = {}
@@ -174,14 +181,14 @@ def work(task):
       continue
     key = f"{word} {depth} {kind} " + " ".join(map(str, problem))
     try:
-      out[key] = judge(DTYPES[word], depth, kind, problem, ("ieee", "tf32x3") if word == "float32" else ("ieee",), i < 2)
+      out[key] = judge(DTYPES[word], depth, kind, problem, ("ieee", "tf32x3") if word == "float32" else ("ieee",), i < 2, all_ways)
     except Exception as e:  # noqa: BLE001 - one problem that fails is one line
       out[key] = {"error": f"{type(e).__name__}: {str(e)[:300]}"}
   return out
 
 
 def command_run(args):
-  tasks = [(w, d, k, args.seconds) for w in args.dtypes.split(",") for d in (32, 64, 128) for k in MASKS]
+  tasks = [(w, d, k, args.seconds, args.all_ways) for w in args.dtypes.split(",") for d in (32, 64, 128) for k in MASKS]
   results = {"schema": "passnet.attention_order/1", "machine": common.machine(), "problems": {}}
   with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
     for found in pool.imap_unordered(work, tasks):
@@ -205,6 +212,30 @@ def command_run(args):
   return 0
 
 
+def command_table(args):
+  """A line a problem: type, depth, mask, batch times heads, rows, keys, and of the library's way B: eager's bits, o: within
+  tolerance, X: outside.
+  """
+  lines, machine = {}, None
+  for path in args.records:
+    with open(path, encoding="utf-8") as f:
+      document = json.load(f)
+    machine = document["machine"]
+    for key, entry in document["problems"].items():
+      word, _, kind = key.split(" ")[:3]
+      way = "exact" if word == "float32" else " ".join([FOUND[kind][0], *["fused"][: FOUND[kind][1]]])
+      if way in entry:
+        bits, outside = entry[way]
+        lines[key] = "B" if bits == 0 else "o" if outside == 0 else "X"
+  with open(args.output, "w", encoding="utf-8") as f:
+    f.write(f"# {machine['gpu']}, torch {machine['torch']}, cuDNN {machine['cudnn']}; written by attention_order.py table\n")
+    f.write("# type, depth, mask, batch times heads, rows, keys; B: eager's bits, o: within tolerance, X: outside\n")
+    for key, letter in sorted(lines.items()):
+      f.write(f"{key} {letter}\n")
+  print(len(lines), "problems")
+  return 0
+
+
 def main():
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   commands = parser.add_subparsers(dest="verb", required=True)
@@ -214,6 +245,11 @@ def main():
   p.add_argument("--seconds", type=float, default=150)
   p.add_argument("--jobs", type=int, default=12)
   p.add_argument("--dtypes", default=",".join(DTYPES))
+  p.add_argument("--all-ways", action="store_true")
+  p = commands.add_parser("table")
+  p.set_defaults(function=command_table)
+  p.add_argument("records", nargs="+")
+  p.add_argument("-o", "--output", required=True)
   args = parser.parse_args()
   return args.function(args)
 
