@@ -225,7 +225,20 @@ Result<Inferred> meta_multi_head(const Call& call) {
   bool batched = query->dim() == 3;
   PN_TRY(const int64_t width, int_arg(call, batch_first ? "embed_dim" : "embed_dim_to_check"));
   if (query->shape.back() != width) return bad_argument(call, "query", fmt::format("of {} features", width));
-  PN_CHECK_OK(shape_of(call, batch_first ? "qkv_weight" : "in_proj_weight", Shape{3 * width, width}));
+  // Weights given one by one stand beside a joint one that nothing reads.
+  bool joint = batch_first;
+  if (!batch_first) {
+    PN_TRY(const bool separate, bool_arg(call, "use_separate_proj_weight"));
+    joint = !separate;
+    if (separate) {
+      PN_TRY(const TensorMeta* value, tensor_arg(call, "value"));
+      PN_CHECK_OK(shape_of(call, "q_proj_weight", Shape{width, width}));
+      PN_CHECK_OK(shape_of(call, "k_proj_weight", Shape{width, key->shape.back()}));
+      PN_CHECK_OK(shape_of(call, "v_proj_weight", Shape{width, value->shape.back()}));
+    }
+  }
+  if (joint)
+    PN_CHECK_OK(shape_of(call, batch_first ? "qkv_weight" : "in_proj_weight", Shape{3 * width, width}));
   PN_CHECK_OK(shape_of(call, batch_first ? "qkv_bias" : "in_proj_bias", Shape{3 * width}));
   PN_CHECK_OK(shape_of(call, batch_first ? "proj_weight" : "out_proj_weight", Shape{width, width}));
   PN_CHECK_OK(shape_of(call, batch_first ? "proj_bias" : "out_proj_bias", Shape{width}));
@@ -302,7 +315,12 @@ std::vector<OpRow> attention_rows() {
        .examples = {{"q=f32[5,2,8], w=f32[24,8], b=f32[24], o=f32[8,8], c=f32[8]",
                      "torch.nn.functional.multi_head_attention_forward(q, q, q, 8, 2, w, b, None, None, "
                      "False, 0.0, o, c, "
-                     "training=False)"}},
+                     "training=False)"},
+                    {"q=f32[5,2,8], e=f32[0], u=f32[8,8], b=f32[24], o=f32[8,8], c=f32[8]",
+                     "torch.nn.functional.multi_head_attention_forward(q, q, q, 8, 2, e, b, None, None, "
+                     "False, 0.0, o, c, "
+                     "training=False, use_separate_proj_weight=True, q_proj_weight=u, k_proj_weight=u, "
+                     "v_proj_weight=u)"}},
        .wall = "it is a whole layer in one node"},
       {.name = "native_multi_head_attention",
        .cls = OpClass::kProduct,
