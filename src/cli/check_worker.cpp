@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "check/traced_pass.h"
 #include "solve/smoke_text.h"
+#include "worker/sandbox.h"
 
 namespace passnet {
 namespace {
@@ -51,6 +52,28 @@ std::string median_text(const Json& compilers, const char* name) {
 }
 
 }  // namespace
+
+WorkerOptions sandboxed_worker(FileSystem& files, const CheckPlaces& places, const std::string& scratch,
+                               std::vector<Diagnostic>& findings) {
+  WorkerOptions options;
+  SandboxFolders folders;
+  folders.readable = {places.sample, places.pass_dir};
+  if (!places.const_pass_dir.empty()) folders.readable.push_back(places.const_pass_dir);
+  auto inside = scratch.empty()
+                    ? Result<WorkerOptions>(user_error("worker.sandbox", "no temporary folder could be made"))
+                    : sandboxed(files, options, std::move(folders), scratch);
+  if (!inside.ok()) {
+    findings.push_back(
+        user_warning("check.sandbox",
+                     fmt::format("the passes run without a sandbox: {}", inside.error().message))
+            .with_hint(
+                "install bubblewrap where user namespaces are allowed, or check only passes that you trust"));
+    return options;
+  }
+  inside->env["TRITON_CACHE_DIR"] = join_path(scratch, "triton");  // the one at home cannot be written inside
+  inside->env["PYTHONDONTWRITEBYTECODE"] = "1";
+  return std::move(*inside);
+}
 
 std::map<std::string, std::shared_ptr<const check::ReadPass>> run_elsewhere(
     Worker& worker, const CheckPlaces& places, const check::CheckReport& report,

@@ -17,6 +17,11 @@ struct CheckPlaces {
   std::string sample, pass_dir, const_pass_dir;  // absolute; const_pass_dir empty where there is none
 };
 
+/// How to start the worker for passes that somebody else wrote: in a sandbox that writes to `scratch` alone and has no network. Where
+/// that cannot be had here it runs without, and a finding says so.
+WorkerOptions sandboxed_worker(FileSystem& files, const CheckPlaces& places, const std::string& scratch,
+                               std::vector<Diagnostic>& findings);
+
 /// Passes of `report` that were not interpreted, traced by running their files. What could not be asked is a finding.
 std::map<std::string, std::shared_ptr<const check::ReadPass>> run_elsewhere(
     Worker& worker, const CheckPlaces& places, const check::CheckReport& report,

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "base/scratch_folder.h"
 #include "check/check.h"
 #include "cli/check_worker.h"
 #include "cli/command.h"
@@ -218,7 +219,12 @@ CommandResult run_check(CommandContext& context, const CheckArguments& arguments
 
   CommandResult result;
   check::CheckReport report = subject.run();
+  std::optional<ScratchFolder> scratch;  // outlives the worker
   std::optional<ProcessWorker> worker;
+  const auto start_worker = [&] {
+    scratch.emplace(context.files, "passnet-check-");
+    worker.emplace(sandboxed_worker(context.files, subject.places, scratch->path(), result.findings));
+  };
   // A pass that breaks a rule as it stands need not be run to know that.
   const bool unread =
       std::any_of(report.passes.begin(), report.passes.end(), [](const check::ReadPass& pass) {
@@ -230,7 +236,7 @@ CommandResult run_check(CommandContext& context, const CheckArguments& arguments
       });
   if (unread && !arguments.no_worker) {
     context.progress("a pattern is not straight-line code: running it in the worker");
-    worker.emplace();
+    start_worker();
     subject.options.run_elsewhere = run_elsewhere(*worker, subject.places, report, result.findings);
     if (!subject.options.run_elsewhere.empty()) report = subject.run();
   }
@@ -258,7 +264,7 @@ CommandResult run_check(CommandContext& context, const CheckArguments& arguments
     if (red) {
       result.findings.push_back(note("check.not_run", "nothing was run: the native check is red"));
     } else {
-      if (!worker) worker.emplace();
+      if (!worker) start_worker();
       const auto gpu = sees_gpu(*worker);
       if (!gpu.ok()) return CommandResult::error(gpu.error());
       const std::vector<size_t> to_run =

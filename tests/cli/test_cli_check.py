@@ -94,6 +94,29 @@ def test_a_pattern_that_has_to_be_run_goes_to_the_worker(passnet, case):
   assert "check.run_in_worker" in {f["code"] for f in document["findings"]}
 
 
+def test_what_is_run_is_in_a_sandbox(passnet, case, tmp_path):
+  mark = tmp_path / "escaped"
+  case(LOOP.replace("for f in", f"try:\n    torch.save(1, {str(mark)!r})\nexcept (OSError, RuntimeError):\n    pass\nfor f in", 1))
+  document = json.loads(passnet("check", "--json", "--log", "note", "s", timeout=110).out)
+  codes = {f["code"] for f in document["findings"]}
+  if "check.sandbox" in codes:
+    pytest.skip(next(f["message"] for f in document["findings"] if f["code"] == "check.sandbox"))
+  assert "check.run_in_worker" in codes and document["passes"][0]["read_by"] == "worker"
+  assert not mark.exists()
+  # The same pattern does write where there is no sandbox, so that the line above says something.
+  passnet("check", "--json", "s", env={"PATH": str(tmp_path)}, timeout=110)
+  assert mark.exists()
+
+
+def test_without_a_sandbox_a_finding_says_so(passnet, case, tmp_path):
+  case(LOOP)
+  # A search path on which the worker's Python can be found, and bubblewrap cannot.
+  run = passnet("check", "--json", "s", env={"PATH": str(tmp_path)}, timeout=110)
+  document = json.loads(run.out)
+  assert document["passes"][0]["read_by"] == "worker"
+  assert "without a sandbox" in next(f["message"] for f in document["findings"] if f["code"] == "check.sandbox")
+
+
 def test_without_the_worker_it_stays_unproven(passnet, case):
   case(LOOP)
   document = json.loads(passnet("check", "--no-worker", "--json", "s").out)
