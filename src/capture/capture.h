@@ -22,6 +22,8 @@ struct InputMeta {
   std::optional<Value> item;
   // The elements of an input of integers or bools, in row-major order, where the metadata fixes them.
   std::shared_ptr<const std::vector<double>> integers;
+  // Root mean square of the elements, where the metadata says how they are distributed.
+  std::optional<double> magnitude;
 };
 
 struct CaptureOptions {

@@ -108,6 +108,7 @@ Graph Interpreter::graph_of(NodeId begin, const Segment& segment, const std::vec
                            {}, old.name);
     node.meta = old.meta;
     node.span = old.span;
+    node.magnitude = old.magnitude;
     map_meta(map_meta, node.meta);
     new_id[static_cast<std::size_t>(id)] = node.id;
   }

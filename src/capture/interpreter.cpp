@@ -162,6 +162,7 @@ Status Interpreter::bind_parameters(const Stmt& forward) {
         tensor.storage = draft_.storages++;
         tensor.device = options_.device == "cuda" ? "cuda:0" : options_.device;
         node.meta = Meta::of(std::move(tensor));
+        node.magnitude = it->magnitude;
         if (it->item) items_.emplace(node.id, *it->item);
         if (it->integers && static_cast<int64_t>(it->integers->size()) == it->tensor.numel()) {
           known_.fix(node.id, {it->tensor.shape, it->tensor.dtype, *it->integers});

@@ -67,6 +67,8 @@ struct Node {
   Meta meta;
   std::vector<StorageId> writes;  // storages this node writes (in-place results, subscript stores)
   Span span;                      // where model.py or the pass file says it; line 0 if nowhere
+  std::optional<double>
+      magnitude;  // of a placeholder: root mean square of its elements as the sample draws them
 
   const Value* kwarg(std::string_view key) const;
 };

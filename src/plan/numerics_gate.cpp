@@ -1,5 +1,6 @@
 #include "plan/numerics_gate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -12,8 +13,8 @@ namespace passnet {
 
 namespace {
 
-constexpr double kOrderBound = 5e-6;     // half of the absolute tolerance at t = -5
-constexpr double kInputDeviation = 0.5;  // of the live inputs on which products are judged
+constexpr double kOrderBound = 5e-6;       // half of the absolute tolerance at t = -5
+constexpr double kUnknownMagnitude = 0.5;  // of a factor that is computed, or an input without a distribution
 constexpr double kOrderedTerms = 384;  // of a 16-bit sum, whatever its order; more were outside now and then
 constexpr int64_t kReworkedElements =
     1 << 15;  // of a float16 reduction: at most a third of an element is expected outside
@@ -100,6 +101,34 @@ double terms(const NodeFacts& node, const TensorMeta& result) {
   return result.numel() > 0 ? node.cost.flops / (2.0 * static_cast<double>(result.numel())) : 0;
 }
 
+// The two tensors that are multiplied.
+std::vector<NodeId> factors_of(const GraphFacts& facts, NodeId id) {
+  std::vector<NodeId> out;
+  for (const Value& argument : facts[id].call->args) {
+    if (argument.kind() == Value::Kind::kNode && facts.graph().node(argument.as_node()).meta.is_tensor())
+      out.push_back(argument.as_node());
+    if (out.size() == 2) break;
+  }
+  if (out.size() < 2) out.resize(2, kNoNode);  // einsum's list of operands, say
+  return out;
+}
+
+// Root mean square of a value's elements, or more: an input's as its metadata says, behind what moves or shrinks them.
+double magnitude(const GraphFacts& facts, NodeId id) {
+  while (id != kNoNode) {
+    const Node& node = facts.graph().node(id);
+    if (node.op == NodeOp::kPlaceholder) return node.magnitude.value_or(kUnknownMagnitude);
+    if (!facts[id].call) break;
+    const OpRow& row = *facts[id].call->row;
+    const bool same = row.cls == OpClass::kView || row.cls == OpClass::kTuple || row.name == "dropout";
+    const bool smaller = row.name == "relu" || row.name == "gelu" || row.name == "silu" || row.name == "tanh";
+    const std::vector<NodeId> inputs = facts.graph().inputs_of(id);
+    if (!(same || smaller) || inputs.empty()) break;
+    id = inputs.front();
+  }
+  return kUnknownMagnitude;
+}
+
 // A float32 result that may differ from eager's in its last places must not reach a convolution in tf32.
 void refuse_before_tf32(const GraphFacts& facts, NodeId id, Verdict& verdict) {
   const Node& node = facts.graph().node(id);
@@ -150,7 +179,12 @@ void judge_product(const GraphFacts& facts, NodeId id, Verdict& verdict) {
   }
   if (result.dtype == DType::kFloat32) {
     refuse_before_tf32(facts, id, verdict);
-    const double error = std::ldexp(1.0, -24) * count * kInputDeviation * kInputDeviation;
+    // 2^-24 sqrt(terms) rms(y), and rms(y) is sqrt(terms) times those of the factors.
+    double error = std::ldexp(1.0, -24) * count;
+    for (const NodeId factor : factors_of(facts, id)) error *= magnitude(facts, factor);
+    // What follows may scale the result up to 1, a normalisation for one.
+    if (!only_moved_afterwards(facts, id, false))
+      error = std::max(error, std::ldexp(1.0, -24) * std::sqrt(count));
     if (error >= kOrderBound) {
       verdict.refuse("product.order",
                      fmt::format("{}: {:.0f} terms a sum: another order of summation may differ by {:.1e}",

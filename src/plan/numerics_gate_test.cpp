@@ -2,13 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace passnet {
 namespace {
 
 // The verdict on a region of every compute node but those named in `outside`.
-Verdict judge(std::string_view text, std::vector<std::string_view> inside) {
+Verdict judge(std::string_view text, std::vector<std::string_view> inside,
+              const std::map<std::string_view, double>& magnitudes = {}) {
   Result<Graph> graph = read_graph(text);
   EXPECT_TRUE(graph.ok());
+  for (const auto& [name, value] : magnitudes) graph->node(graph->find(name)->id).magnitude = value;
   const Profile profile = *builtin_profile("h200");
   const GraphFacts facts(*graph, profile);
   Region region;
@@ -95,6 +99,41 @@ std::string linear(int64_t k) {
 TEST(NumericsGate, LongFloat32SumsMayDifferByTheirOrder) {
   EXPECT_TRUE(judge(linear(256), {"y"}).ok());
   EXPECT_TRUE(judge(linear(4096), {"y"}).refused_for("product.order"));
+}
+
+TEST(NumericsGate, SmallFactorsAllowLongerSums) {
+  EXPECT_TRUE(judge(linear(4096), {"y"}, {{"x", 0.05}, {"w", 0.02}}).ok());
+  EXPECT_TRUE(judge(linear(4096), {"y"}, {{"x", 1}, {"w", 0.02}}).ok()) << "2^-24 * 4096 * 0.02 = 4.9e-6";
+  EXPECT_TRUE(judge(linear(4096), {"y"}, {{"x", 1.1}, {"w", 0.02}}).refused_for("product.order"));
+  EXPECT_TRUE(judge(linear(4096), {"y"}, {{"x", 0.05}}).refused_for("product.order"))
+      << "0.5 where it is unknown";
+  EXPECT_TRUE(judge(linear(256), {"y"}, {{"x", 1}, {"w", 1}}).refused_for("product.order"));
+  // A normalisation scales small results up again, with their errors.
+  const auto then = [](int64_t terms) {
+    const std::string n = std::to_string(terms);
+    return "%x : f32[4," + n + "]@0 = placeholder\n%w : f32[16," + n +
+           "]@1 = placeholder\n%y : f32[4,16]@2 = call_function torch.nn.functional.linear(%x, %w, None)\n"
+           "%z : f32[4,16]@3 = call_function torch.nn.functional.layer_norm(%y, (16,))\noutput ((%z,))\n";
+  };
+  EXPECT_TRUE(judge(then(4096), {"y"}, {{"x", 0.05}, {"w", 0.02}}).ok()) << "2^-24 * sqrt(4096) = 3.8e-6";
+  EXPECT_TRUE(judge(then(16384), {"y"}, {{"x", 0.01}, {"w", 0.01}}).refused_for("product.order"));
+}
+
+std::string attention(const std::string& type, const std::string& keys, const std::string& after) {
+  const std::string q = type + "[1,4,32,64]", k = type + "[1,4," + keys + ",64]";
+  return "%q : " + q + "@0 = placeholder\n%k : " + k + "@1 = placeholder\n%v : " + k +
+         "@2 = placeholder\n%a : " + q +
+         "@3 = call_function torch.nn.functional.scaled_dot_product_attention(%q, %k, %v)\n" + after;
+}
+
+TEST(NumericsGate, AttentionIsFusedWhereTheLibrarysWayIsKnown) {
+  const std::string moved = "%t : f16[1,32,4,64]@3 = call_method transpose(%a, 1, 2)\noutput ((%t,))\n";
+  EXPECT_TRUE(judge(attention("f16", "64", moved), {"a", "t"}).ok());
+  EXPECT_TRUE(judge(attention("f16", "192", moved), {"a", "t"}).refused_for("product.attention"));
+  const std::string worked = "%t : f16[1,4,32,64]@4 = call_function torch.tanh(%a)\noutput ((%t,))\n";
+  EXPECT_TRUE(judge(attention("f16", "64", worked), {"a"}).refused_for("product.rounding"));
+  EXPECT_TRUE(judge(attention("f32", "192", "output ((%a,))\n"), {"a"}).ok());
+  EXPECT_TRUE(judge(attention("f32", "512", "output ((%a,))\n"), {"a"}).refused_for("product.attention"));
 }
 
 constexpr std::string_view kHalf =

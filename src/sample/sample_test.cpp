@@ -61,6 +61,22 @@ TEST(WeightMeta, ReadsInTheOrderOfClassNames) {
   EXPECT_FALSE(inputs[1].item.has_value());
 }
 
+TEST(WeightMeta, HowLargeTheElementsAre) {
+  const auto magnitude = [](const std::string& fields) {
+    const auto r = specs("class A:\n  name = 'x'\n  shape = [2]\n" + fields);
+    EXPECT_TRUE(r.ok());
+    return input_metas(*r)[0].magnitude;
+  };
+  EXPECT_DOUBLE_EQ(*magnitude("  dtype = 'torch.float16'\n  mean = 0.3\n  std = 0.4\n"), 0.5);
+  EXPECT_DOUBLE_EQ(*magnitude("  dtype = 'torch.float32'\n  mean = 0.0\n  std = 0.0\n"),
+                   0.5);  // judged as drawn anew
+  EXPECT_FALSE(magnitude("  dtype = 'torch.float32'\n  mean = -3e38\n  std = 0.0\n").has_value());
+  EXPECT_FALSE(magnitude("  dtype = 'torch.float32'\n  mean = None\n  std = None\n").has_value());
+  EXPECT_FALSE(
+      magnitude("  dtype = 'torch.float32'\n  mean = 0.0\n  std = 1.0\n  data = [1.0, 2.0]\n").has_value());
+  EXPECT_FALSE(magnitude("  dtype = 'torch.int64'\n  mean = 1.0\n  std = 1.0\n").has_value());
+}
+
 TEST(WeightMeta, SingleNumbersThatAreFixed) {
   const auto item = [](const std::string& fields) {
     const auto r = specs("class A:\n  name = 'x'\n  shape = []\n" + fields);

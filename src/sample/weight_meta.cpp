@@ -250,6 +250,17 @@ std::optional<Value> only_value(const TensorSpec& spec) {
   return std::nullopt;  // what 16 bits make of it is not computed here
 }
 
+// Root mean square of what is drawn for a tensor; of a constant one, of the numbers of deviation 0.5 around its mean that
+// passes are judged on beside it.
+std::optional<double> magnitude_of(const TensorSpec& spec) {
+  constexpr double kLargestMean = 100;  // beyond it the constants are those of masks
+  if (!is_floating(spec.dtype) || spec.has_data() || (!spec.mean && !spec.std)) return std::nullopt;
+  const double mean = spec.mean.value_or(0);
+  const double deviation = spec.std && *spec.std > 0 ? *spec.std : 0.5;
+  if (!(std::abs(mean) <= kLargestMean) || !std::isfinite(deviation)) return std::nullopt;
+  return std::hypot(mean, deviation);
+}
+
 }  // namespace
 
 std::vector<InputMeta> input_metas(const std::vector<TensorSpec>& specs) {
@@ -263,6 +274,7 @@ std::vector<InputMeta> input_metas(const std::vector<TensorSpec>& specs) {
     input.tensor.stride = contiguous_strides(spec.shape);
     if (is_integral(spec.dtype, true)) input.integers = spec.integers;
     if (spec.shape.empty()) input.item = only_value(spec);
+    input.magnitude = magnitude_of(spec);
     out.push_back(std::move(input));
   }
   return out;
