@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "codegen/host.h"
+#include "codegen/tuning.h"
 
 namespace passnet {
 
@@ -15,9 +16,9 @@ namespace {
 using codegen::KernelText;
 using codegen::WrittenEntry;
 
-// `bindings` may know more about the layout of arguments than the program does.
+// `bindings` may know more about the layout of arguments than the program does; `tuned` more about its kernels.
 Result<WrittenEntry> write_entry(const Program& program, const std::vector<Binding>* bindings,
-                                 bool strip_casts) {
+                                 bool strip_casts, const std::vector<KernelConfig>& tuned = {}) {
   WrittenEntry out;
   codegen::PlanOptions options;
   options.strip_casts = strip_casts;
@@ -30,6 +31,8 @@ Result<WrittenEntry> write_entry(const Program& program, const std::vector<Bindi
     }
   }
   PN_TRY(out.plan, codegen::plan_program(program, options));
+  for (size_t k = 0; k < std::min(tuned.size(), out.plan.kernels.size()); ++k)
+    codegen::configure(out.plan.kernels[k], tuned[k]);
   for (const codegen::KernelPlan& k : out.plan.kernels) {
     PN_TRY(KernelText text, codegen::write_kernel(out.plan, k));
     out.kernels.push_back(std::move(text));
@@ -93,7 +96,7 @@ void share_texts(const std::vector<PassEntry>& sources, std::vector<WrittenEntry
   keep.reserve(entries.size());
   for (size_t e = 0; e < entries.size(); ++e) {
     if (!has_half(sources[e].program)) continue;
-    Result<WrittenEntry> bare = write_entry(sources[e].program, &sources[e].bindings, true);
+    Result<WrittenEntry> bare = write_entry(sources[e].program, &sources[e].bindings, true, sources[e].tuned);
     if (!bare.ok() || bare->kernels.size() != entries[e].kernels.size()) continue;
     keep.push_back(std::move(bare).value());
     for (size_t k = 0; k < entries[e].kernels.size(); ++k) {
@@ -122,6 +125,23 @@ std::string manifest(const std::vector<PassSpec>& passes) {
 }
 
 }  // namespace
+
+Result<std::vector<TunableKernel>> tunable_kernels(const std::vector<PassSpec>& passes, size_t most) {
+  std::vector<TunableKernel> out;
+  for (size_t p = 0; p < passes.size(); ++p) {
+    if (passes[p].kind != Region::Kind::kKernel) continue;
+    for (size_t e = 0; e < passes[p].entries.size(); ++e) {
+      const PassEntry& entry = passes[p].entries[e];
+      PN_TRY(const WrittenEntry written, write_entry(entry.program, &entry.bindings, false, entry.tuned));
+      for (size_t k = 0; k < written.plan.kernels.size(); ++k) {
+        const codegen::KernelPlan& plan = written.plan.kernels[k];
+        out.push_back({p, e, k, plan.read_bytes + plan.write_bytes, plan.flops, codegen::config_of(plan),
+                       codegen::configurations(plan, most)});
+      }
+    }
+  }
+  return out;
+}
 
 ScheduleEstimate estimate_schedule(const Program& program) {
   ScheduleEstimate out;
@@ -165,7 +185,7 @@ Result<GeneratedPassDir> generate_pass_dir(const std::vector<PassSpec>& passes) 
         return internal_error("codegen.entries", spec.name + ": a kernel pass without entries");
       sources = with_layouts(spec, source_of);
       for (const PassEntry& e : sources) {
-        Result<WrittenEntry> written = write_entry(e.program, &e.bindings, false);
+        Result<WrittenEntry> written = write_entry(e.program, &e.bindings, false, e.tuned);
         if (!written.ok()) {
           Diagnostic d = std::move(written).error();
           d.message = fmt::format("{} ({}): {}", spec.name, e.where, d.message);

@@ -29,6 +29,17 @@ struct GeneratedPassDir {
   std::vector<KernelEntry> kernels;
 };
 
+// One kernel of one entry, with the numbers it has and others that are worth measuring, most promising first.
+struct TunableKernel {
+  size_t pass = 0, entry = 0, kernel = 0;  // indices into the specs and into the entry's kernels
+  double bytes = 0, flops = 0;             // of one launch
+  KernelConfig now;
+  std::vector<KernelConfig> others;
+};
+// Every kernel of the passes, at most `most` other numbers each. Where a library chooses the layout of an argument, the
+// contiguous one is looked at. Errors: those of generate_pass_dir.
+Result<std::vector<TunableKernel>> tunable_kernels(const std::vector<PassSpec>& passes, size_t most);
+
 // Whether and how one program can be scheduled; never throws, refuses with reasons.
 ScheduleEstimate estimate_schedule(const Program& program);
 

@@ -69,6 +69,7 @@ constexpr PlanReason kReasons[] = {
     {"product_excluded", "products were to stay in the library", "plan with products"},
     {"preflight_failed", "the pass failed the pre-flight", "see the failure's text"},
     {"kernel_does_not_compile", "its kernel does not compile for a target", "see the compiler's text"},
+    {"evaluation_lost", "a state with this pass lost its evaluation", "see the evaluation's record"},
     // Over all variants.
     {"other_variant", "it is possible in some variants only", "a pattern that fits the others as well"},
     {"match_cannot_run", "its pattern also fits where the call cannot run", "more context in the pattern"},
@@ -102,7 +103,7 @@ Json state_json(const PlanState& state) {
     pass["route"] = spec.route;
     pass["kind"] = spec.kind == Region::Kind::kZeroLaunch ? "zero_launch" : "kernel";
     pass["region"] = state.descriptions[i];
-    pass["pattern_nodes"] = spec.pattern.size() - spec.pattern.placeholders().size() - 1;
+    pass["pattern_nodes"] = replaced_nodes(spec);
     pass["entries"] = Json::array();
     for (const PassEntry& entry : spec.entries) pass["entries"].push_back(entry.where);
     json["passes"].push_back(std::move(pass));

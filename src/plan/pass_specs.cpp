@@ -29,10 +29,6 @@ bool same_binding(const Binding& a, const Binding& b) {
          a.tensor.stride == b.tensor.stride && a.tensor.device == b.tensor.device;
 }
 
-bool same_bindings(const std::vector<Binding>& a, const std::vector<Binding>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_binding);
-}
-
 std::string camel(std::string_view snake) {
   std::string out;
   bool upper = true;
@@ -109,6 +105,34 @@ std::pair<std::string, std::string> name_pass(const PassDraft& draft, std::vecto
   const std::string tail =
       camel(draft.kind == Region::Kind::kZeroLaunch ? route.substr(route.find('_') + 1) : route);
   return {verb + tail, route};
+}
+
+bool same_bindings(const std::vector<Binding>& a, const std::vector<Binding>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_binding);
+}
+
+PassSpec clone(const PassSpec& spec) {
+  PassSpec copy;
+  copy.name = spec.name;
+  copy.route = spec.route;
+  copy.key = spec.key;
+  copy.kind = spec.kind;
+  copy.pattern = spec.pattern.clone();
+  copy.returns = spec.returns;
+  copy.item = spec.item;
+  copy.tuple_output = spec.tuple_output;
+  copy.entries = spec.entries;
+  return copy;
+}
+
+std::vector<PassSpec> clone(const std::vector<PassSpec>& specs) {
+  std::vector<PassSpec> copies;
+  for (const PassSpec& spec : specs) copies.push_back(clone(spec));
+  return copies;
+}
+
+size_t replaced_nodes(const PassSpec& spec) {
+  return spec.pattern.size() - spec.pattern.placeholders().size() - 1;
 }
 
 Realised realise(const std::vector<Instance>& instances, const std::vector<std::string>& variant_names,

@@ -51,6 +51,15 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
 /// which is neither.
 Binding binding_of(const Graph& graph, const Value& bound);
 
+/// Whether two matches are one situation: the same shapes, strides, dtypes and literals.
+bool same_bindings(const std::vector<Binding>& a, const std::vector<Binding>& b);
+
+PassSpec clone(const PassSpec& spec);
+std::vector<PassSpec> clone(const std::vector<PassSpec>& specs);
+
+/// Nodes that a pass's pattern replaces.
+size_t replaced_nodes(const PassSpec& spec);
+
 /// File stem and route of a pass ("FuseAddLayerNorm", "add_layer_norm"); `taken` holds the routes given so
 /// far.
 std::pair<std::string, std::string> name_pass(const PassDraft& draft, std::vector<std::string>& taken);

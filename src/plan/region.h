@@ -31,12 +31,22 @@ struct Binding {
   Value literal;
 };
 
+// Numbers of one kernel that change its speed and, through the order of sums, last places: what `solve --tune` measures and
+// pins. Zero: as the generator chose.
+struct KernelConfig {
+  std::string schedule;  // what it was made for; a kernel of another schedule leaves it alone
+  int num_warps = 0, num_stages = 0;
+  int64_t block = 0, rows = 0, cols = 0, inner = 0;
+  bool operator==(const KernelConfig&) const = default;
+};
+
 // One situation a pass is compiled for: what its placeholders bind in one match on one variant. Entries of
 // one pass differ in shapes, dtypes, strides or bound literals.
 struct PassEntry {
-  std::vector<Binding> bindings;  // by placeholder, in pattern order
-  Program program;                // kKernel: inputs are the tensor placeholders in order
-  std::string where;              // "float16/0 graph 0 nodes relu..add", for comments and reports
+  std::vector<Binding> bindings;    // by placeholder, in pattern order
+  Program program;                  // kKernel: inputs are the tensor placeholders in order
+  std::string where;                // "float16/0 graph 0 nodes relu..add", for comments and reports
+  std::vector<KernelConfig> tuned;  // by kernel; those beyond its end are as the generator chose
 };
 
 // A pass as it will be written: one file, one route of the shared dispatcher.

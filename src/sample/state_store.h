@@ -62,6 +62,8 @@ class StateStore {
   Status put_record(std::string_view hash, std::string_view name, const Json& record);
   std::optional<Json> get_record(std::string_view hash, std::string_view name);
 
+  // Where the files of a kept state lie, as a pass_dir.
+  std::string files_of(std::string_view hash) const { return join_path(state_dir(hash), "files"); }
   const std::string& root() const { return root_; }
   std::string pass_dir() const { return join_path(root_, "pass_dir"); }
 

@@ -4,49 +4,11 @@
 #include <set>
 
 #include "sample/state_store.h"
-#include "solve/native_check.h"
+#include "solve/test_preflight.h"
 #include "solve/test_sample.h"
 
 namespace passnet {
 namespace {
-
-using Names = std::vector<std::string>;
-
-Names names_of(const std::vector<PassSpec>& passes) {
-  Names out;
-  for (const PassSpec& pass : passes) out.push_back(pass.name);
-  return out;
-}
-
-// Answers with what the native check says, changed as a test wants it, and remembers what it was asked.
-class FakePreflight final : public Preflight {
- public:
-  Result<PreflightReport> run(const StateUnderTest& state) override {
-    asked.push_back(names_of(*state.passes));
-    NativeCheck native = check_state(*state.generated, *state.variants);
-    PreflightReport report;
-    report.variants = std::move(native.variants);
-    report.failures = std::move(native.failures);
-    report.findings = std::move(native.findings);
-    for (const PassSpec& pass : *state.passes) {
-      if (!bad.contains(pass.name)) continue;
-      report.failures.push_back({pass.name, {"preflight_failed", "differs from eager", {}}});
-      for (VariantProof& variant : report.variants) {
-        variant.proofs.push_back({"numerics", Proof::State::kFailed, "", "differs from eager"});
-      }
-    }
-    if (change) change(state, report);
-    return report;
-  }
-
-  std::set<std::string> bad;  // passes that fail
-  std::function<void(const StateUnderTest&, PreflightReport&)> change;
-  std::vector<Names> asked;
-};
-
-void fail_variant(PreflightReport& report, size_t variant) {
-  report.variants[variant].proofs.push_back({"numerics", Proof::State::kFailed, "", "differs from eager"});
-}
 
 class SolveTest : public ::testing::Test {
  protected:

@@ -18,6 +18,22 @@ struct CallAt {
   Json program;
 };
 
+std::vector<DType> dtypes_of(const std::vector<Binding>& bindings) {
+  std::vector<DType> out;
+  for (const Binding& b : bindings)
+    if (b.is_tensor) out.push_back(b.tensor.dtype);
+  return out;
+}
+
+// The numbers pinned for the entry of the full size: that of the same place, else of the same types.
+std::vector<KernelConfig> tuned_for(const PassSpec& pass, const PassEntry& entry) {
+  for (const PassEntry& full : pass.entries)
+    if (full.where == entry.where) return full.tuned;
+  for (const PassEntry& full : pass.entries)
+    if (dtypes_of(full.bindings) == dtypes_of(entry.bindings)) return full.tuned;
+  return {};
+}
+
 }  // namespace
 
 Result<Specialised> specialise(const std::vector<PassSpec>& passes, const CapturedVariant& variant) {
@@ -88,16 +104,8 @@ std::vector<PassSpec> with_entries(const std::vector<PassSpec>& passes, Speciali
   std::vector<PassSpec> out;
   for (size_t p = 0; p < passes.size(); ++p) {
     if (at.entries[p].empty()) continue;  // it does not match here
-    const PassSpec& pass = passes[p];
-    PassSpec copy;
-    copy.name = pass.name;
-    copy.route = pass.route;
-    copy.key = pass.key;
-    copy.kind = pass.kind;
-    copy.pattern = pass.pattern.clone();
-    copy.returns = pass.returns;
-    copy.item = pass.item;
-    copy.tuple_output = pass.tuple_output;
+    PassSpec copy = clone(passes[p]);
+    for (PassEntry& entry : at.entries[p]) entry.tuned = tuned_for(passes[p], entry);
     copy.entries = std::move(at.entries[p]);
     out.push_back(std::move(copy));
   }
