@@ -216,5 +216,22 @@ TEST(Report, ARecordOfOneVariantAndCompilerCountsOnceTheLatest) {
   EXPECT_EQ(report.variants[0].measured.message, "later");
 }
 
+// What the clock of a strict run's reference saw, what the trials claim of it, and what such blocks take beside.
+TEST(Record, TheReferencesClockIsOverwhelmedByWhatIsMissingAlone) {
+  const auto ratio = [](double seen, double claimed, std::optional<double> beside) {
+    Json clock = {{"seen", seen}, {"claimed", claimed}};
+    if (beside) clock["beside"] = *beside;
+    const auto m = measured_of({{"schema", kRecordSchema}, {"own_clock", clock}});
+    return m.ok() ? m->clock_ratio : std::nullopt;
+  };
+  EXPECT_FALSE(ratio(0.050, 0.045, 0.0));
+  EXPECT_NEAR(*ratio(0.050, 0.005, 0.0), 0.1, 1e-9);
+  EXPECT_FALSE(ratio(0.050, 0.005, 0.040));  // large inputs: their contents are written before each call
+  EXPECT_FALSE(ratio(0.015, 0.001, 0.0));    // too little to tell
+  EXPECT_FALSE(ratio(1.0, 0.85, 0.0));       // less than a fifth
+  EXPECT_TRUE(ratio(1.0, 0.30, 0.40));
+  EXPECT_TRUE(ratio(0.050, 0.005, std::nullopt));
+}
+
 }  // namespace
 }  // namespace passnet::score

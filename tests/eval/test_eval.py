@@ -170,6 +170,35 @@ def test_the_driver_killed_and_resumed(tmp_path):
 
 
 @in_soak
+def test_a_full_disk(tmp_path):
+  """The folder of the run fills up: the run says so and ends; what was recorded stays whole, and with room again --resume
+  measures what is missing."""
+  sample = cases.write_sample(tmp_path / "s", count=6, passes=cases.one_pass())
+  out = tmp_path / "small"
+  out.mkdir()
+  command = f"{BINARY} eval {sample} --out {out}/run {' '.join(QUICK)} --json"
+  script = f"""mount -t tmpfs -o size=32k small {out} || exit 77
+{command} > {tmp_path}/first.json; echo $? > {tmp_path}/first.status
+cp {out}/run/records.jsonl {tmp_path}/before.jsonl
+mount -o remount,size=8m {out}
+{command} --resume > {tmp_path}/second.json; echo $? > {tmp_path}/second.status
+cp {out}/run/records.jsonl {out}/run/run.json {tmp_path}
+"""
+  done = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script], capture_output=True, text=True, env=ENV, timeout=300)
+  if done.returncode == 77 or "unshare" in done.stderr:
+    pytest.skip("no mounts without privileges here")
+  first, second = (json.loads((tmp_path / f"{n}.json").read_text()) for n in ("first", "second"))
+  assert (tmp_path / "first.status").read_text() == "2\n" and (tmp_path / "second.status").read_text() == "0\n", done.stderr[-2000:]
+  finding = first["findings"][0]
+  assert finding["code"] == "file.full" and finding["file"].endswith("records.jsonl"), finding
+  before = [line for line in (tmp_path / "before.jsonl").read_text().split("\n") if line]
+  whole = [json.loads(line) for line in before[:-1]]  # the last one may be torn
+  found = records(tmp_path)
+  assert 1 <= second["resumed"] <= len(before) and second["resumed"] < 6 and second["complete"] and len(found) == 6
+  assert found[: len(whole)] == whole and {r["variant"] for r in found} == {f"float32/{i}" for i in range(6)}
+
+
+@in_soak
 def test_the_worker_killed(tmp_path):
   """The clean parent dies: it is started again and goes on with what is missing."""
   sample = cases.write_sample(tmp_path / "s", count=4, passes=cases.one_pass())

@@ -17,12 +17,12 @@ SOAK = bool(os.environ.get("PASSNET_SOAK"))
 # A fifth of the exploits in every test run, all of them in the soak.
 CHOSEN = exploits.EXPLOITS if SOAK else exploits.EXPLOITS[::5]
 in_soak = pytest.mark.skipif(not SOAK, reason="runs with --soak")
-QUICK = ["--device", "cpu", "--warmup", "3", "--trials", "8", "--quiet", "--json", "--jobs", "2"]
+QUICK = ["--device", "cpu", "--warmup", "3", "--quiet", "--json", "--jobs", "2"]
 
 
-def evaluate(samples, out, *options, env=None):
+def evaluate(samples, out, *options, env=None, trials=8):
   """{sample: variant of the document} of one run over all samples."""
-  done = subprocess.run([BINARY, "eval", *map(str, samples), *QUICK, "--out", str(out), *options], capture_output=True, text=True,
+  done = subprocess.run([BINARY, "eval", *map(str, samples), *QUICK, "--trials", str(trials), "--out", str(out), *options], capture_output=True, text=True,
                         timeout=600, env={**os.environ, "PASSNET_PYTHON": os.environ.get("PASSNET_PYTHON", sys.executable), **(env or {})})
   assert done.returncode in (0, 1), done.stdout[-1500:] + done.stderr[-3000:]
   document = json.loads(done.stdout)
@@ -112,6 +112,15 @@ def test_fresh_contents_end_replay(tmp_path):
   assert simple(got["plain"]["outcome"]) == "correct"
 
 
+@in_soak
+def test_the_references_clock(tmp_path):
+  """D4: with nobody looking for exchanged functions, the reference sees more time pass than the trials claim."""
+  chosen = [e for e in exploits.EXPLOITS if e.id == "D4c"]
+  options = ["--protocol", "strict", "--rules", "public", "--without", "audit"]
+  got = evaluate(write(tmp_path / "s", [*chosen, honest.HONEST[0]]), tmp_path / "out", *options, trials=200)
+  assert got["D4c"]["outcome"] == "clock_mismatch" and simple(got["plain"]["outcome"]) == "correct"
+
+
 def test_the_honest_corpus(tmp_path):
   """No flag on anything that only looks like an exploit, under both rule sets."""
   found = {}
@@ -189,7 +198,7 @@ def test_a_changed_sample_is_noticed(tmp_path):
   model = sample / "float32" / "0" / "model.py"
   body = f"f = open({str(model)!r}, 'a')\nf.write('# looser\\n')\nf.close()\n" + cases.LAUNCH + "return o"
   cases.write_sample(sample, passes=cases.wrapper(body))
-  done = subprocess.run([BINARY, "eval", str(sample), *QUICK, "--out", str(tmp_path / "out"), "--sandbox", "none"], capture_output=True, text=True,
+  done = subprocess.run([BINARY, "eval", str(sample), *QUICK, "--trials", "8", "--out", str(tmp_path / "out"), "--sandbox", "none"], capture_output=True, text=True,
                         env={**os.environ, "PASSNET_PYTHON": os.environ.get("PASSNET_PYTHON", sys.executable)})
   document = json.loads(done.stdout)
   assert done.returncode == 1 and "eval.sample_changed" in [f["code"] for f in document["findings"]]
@@ -229,7 +238,7 @@ if escaped:
   mark = pathlib.Path("/dev/shm/passnet_of_a_run_before")
   mark.write_text("")
   try:
-    command = [BINARY, "eval", str(sample), *QUICK, "--sandbox", "bwrap", "--rules", "public", "--out", str(tmp_path / "out")]
+    command = [BINARY, "eval", str(sample), *QUICK, "--trials", "8", "--sandbox", "bwrap", "--rules", "public", "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120,
                           env={**os.environ, "PASSNET_PYTHON": os.environ.get("PASSNET_PYTHON", sys.executable)})
     document = json.loads(done.stdout)

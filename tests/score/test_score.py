@@ -189,6 +189,7 @@ EXPECTED = {
   "dtype": "type_mismatch", "wrong": "inaccurate", "small": "inaccurate", "crash": "crash", "import_error": "load_error",
   "syntax_error": "load_error", "unstable": "load_error", "empty_manifest": "load_error", "eager_fails": "eager_failed",
   "fluctuation": "fluctuation", "timeout": "timeout", "flood": "resource_limit", "killed": "crash", "mutates": "inaccurate",
+  "out_of_memory": "out_of_memory",
 }
 
 

@@ -49,7 +49,7 @@ _OWNERS = (
   (builtins, "print open len sum sorted isinstance zip min max"),
   (os, "write read _exit"),
   (sys, "exit settrace setprofile"),
-  (timing, "timed_call statistics synchronise ratio_interval fluctuation threshold"),
+  (timing, "timed_call statistics synchronise ratio_interval fluctuation threshold _now _seed _synchronize"),
   (rounds, "turns own_round common_round alike_turns of_turns"),
   (compare, "compare_tensors compare_structures public_correctness tolerance"),
   (poison, "guarded_call wrap unwrap violations PosionDispatchTensor PlainTensorGuard"),

@@ -2,14 +2,17 @@
 
 Held shared while a variant uses the device, exclusively while one is timed. Who asks goes through a gate first, one after
 the other, and who waits to be alone keeps it shut: otherwise those who share, of whom there is always one, would keep it
-waiting. The kernel releases both with the process, however that ends.
+waiting. Who shares for longer than PATIENCE seconds, in an endless loop perhaps, holds nobody up any more. The kernel
+releases both with the process, however that ends.
 """
 
 import contextlib
 import fcntl
 import os
+import threading
 import time
 
+PATIENCE = 20.0
 waited = {"shared": 0.0, "exclusive": 0.0}  # seconds that this process waited for locks
 # Called with True when this process begins to wait for a lock and with False when it has it: who bounds its time does not
 # count what others use.
@@ -31,6 +34,7 @@ class NamedLock:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     self.path = os.path.join(folder, name + ".lock")
     self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    self.timer = None
     self.gate = os.open(os.path.join(folder, name + ".gate"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
   def _take(self, exclusive):
@@ -56,6 +60,19 @@ class NamedLock:
     if told:
       on_wait(False)
     waited["exclusive" if exclusive else "shared"] += time.monotonic() - started
+    if not exclusive:
+      self.timer = threading.Timer(PATIENCE, self._unlock)
+      self.timer.daemon = True
+      self.timer.start()
+
+  def _unlock(self):
+    fcntl.flock(self.fd, fcntl.LOCK_UN)
+
+  def _give_back(self):
+    if self.timer is not None:
+      self.timer.cancel()
+      self.timer = None
+    self._unlock()
 
   @contextlib.contextmanager
   def held(self, exclusive):
@@ -63,12 +80,12 @@ class NamedLock:
     try:
       yield
     finally:
-      fcntl.flock(self.fd, fcntl.LOCK_UN)
+      self._give_back()
 
   @contextlib.contextmanager
   def released(self):
     """Inside a shared hold: a stretch of work that leaves the device alone."""
-    fcntl.flock(self.fd, fcntl.LOCK_UN)
+    self._give_back()
     try:
       yield
     finally:
@@ -82,6 +99,29 @@ class NamedLock:
 class DeviceLock(NamedLock):
   def __init__(self, folder, device):
     super().__init__(folder, device_name(device))
+
+
+class TimingLock(NamedLock):
+  """Without a device to disturb: alone for timing, and nothing to share."""
+
+  @contextlib.contextmanager
+  def held(self, exclusive):
+    if exclusive:
+      with super().held(exclusive):
+        yield
+    else:
+      yield
+
+  @contextlib.contextmanager
+  def released(self):
+    yield
+
+  def keep(self):
+    pass
+
+
+def lock_of(folder, device):
+  return DeviceLock(folder, device) if device.type == "cuda" else TimingLock(folder, device_name(device))
 
 
 class NoLock:

@@ -99,7 +99,7 @@ def run(job, fd):
     report({"phase": "device", "seconds": round(time.monotonic() - started, 3), "lock_name": name})
     lock = None
     if job.get("lock_dir"):
-      lock = lambda where: device_lock.DeviceLock(job["lock_dir"], where)  # noqa: E731
+      lock = lambda where: device_lock.lock_of(job["lock_dir"], where)  # noqa: E731
     if strict_job:
       records = strict.evaluate_job(job, report, lock, candidate)
     else:

@@ -175,7 +175,7 @@ class _Job:
       self._public_order(sides[0], eager)
     with self.lock.held(exclusive=False):  # comparing keeps the device busy
       records = [self.records.judge(s, eager) for s in sides]
-      self._live_calls(sides, eager, records)
+    self._live_calls(sides, eager, records)
     self.records.versus(sides, records)
     return records
 
@@ -274,19 +274,23 @@ class _Job:
       return
     named = replay.live_inputs(self.variant, LIVE_SEED, self.variances)
     host = [named[m.name] for m in samples.ordered_metas(self.variant, self.model)]
-    try:
+    with self.lock.held(exclusive=False), contextlib.suppress(Exception):  # its own inputs are what counts
       expected = self._copies(self._one(eager, self._from_host(host=host), False))
-    except Exception:  # noqa: BLE001 - a model that cannot take such inputs; its own are what counts
-      return
-    for side, fields in wanted:
-      try:
-        got = self._one(side, self._from_host(host=host), False)
-        timing.synchronise(self.device)
-        fields["live"] = {"first_correct_t": record.first_correct_t(expected, got)}
-      except Exception as e:  # noqa: BLE001 - a fact about the side
-        fields["live"] = {"first_correct_t": None, "error": f"{type(e).__name__}: {e}"[:500]}
-        if self.device.type == "cuda" and context_is_lost(pass_manager.innermost(e)):
+      for side, fields in wanted:
+        fields["live"] = self._live_call(side, host, expected)
+        if self.lost:
           return
+
+  def _live_call(self, side, host, expected):
+    try:
+      mine = self._from_host(host=host)
+      self._soil(side)
+      got = self._one(side, mine, False)
+      timing.synchronise(self.device)
+      return {"first_correct_t": record.first_correct_t(expected, got)}
+    except Exception as e:  # noqa: BLE001 - a fact about the side
+      self.lost = self.device.type == "cuda" and context_is_lost(pass_manager.innermost(e))
+      return {"first_correct_t": None, "error": f"{type(e).__name__}: {e}"[:500]}
 
   # -- several compilers in turn
   def _interleaved(self, sides, eager):
@@ -480,8 +484,9 @@ class _Job:
     held, reserved = [], torch.cuda.memory_reserved(self.device)
     for size in sorted({_bytes_of(v) for v in compare.as_tuple(side.warm[0][1])} - {0}, reverse=True):
       # Until nothing that is free fits any more, so that the last block is new.
-      while len(held) < SOILED and torch.cuda.memory_reserved(self.device) == reserved:
-        held.append(torch.full((size,), 0xFF, dtype=torch.uint8, device=self.device))
+      with contextlib.suppress(torch.OutOfMemoryError):
+        while len(held) < SOILED and torch.cuda.memory_reserved(self.device) == reserved:
+          held.append(torch.full((size,), 0xFF, dtype=torch.uint8, device=self.device))
       reserved = torch.cuda.memory_reserved(self.device)
 
   def _compared_call(self, side, inputs):
