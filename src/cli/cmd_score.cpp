@@ -6,8 +6,11 @@
 
 #include "base/subprocess.h"
 #include "cli/command.h"
+#include "cli/profile_option.h"
+#include "eval/passes.h"
 #include "score/record.h"
 #include "score/report.h"
+#include "solve/expectations.h"
 #include "worker/worker.h"
 
 namespace passnet {
@@ -20,7 +23,7 @@ struct ScoreArguments {
   bool markdown = false;
   std::string interpretation = "default";
   double b = score::kFailed, p = 0;
-  std::string labels, run, command;
+  std::string labels, run, command, samples;
   std::vector<std::string> compilers;
 };
 
@@ -30,6 +33,8 @@ struct Inputs {
   std::vector<score::LogFacts> logs;
   std::optional<double> service_score;
   Json machine = Json::object();
+  // By sample and compiler, the hash of the passes that were measured.
+  std::map<std::pair<std::string, std::string>, std::string> passes;
   std::vector<Diagnostic> findings;
 };
 
@@ -82,6 +87,9 @@ Status read_one(FileSystem& files, const std::string& path, bool several, Inputs
         if (parsed->contains("machine")) in.machine = (*parsed)["machine"];
         for (size_t i = in.measured.size() - file.records.size(); i < in.measured.size(); ++i)
           score::attach_expected(in.measured[i], parsed->value("expected", Json::object()));
+        for (const Json& c : parsed->value("compilers", Json::array()))
+          if (c.contains("pass_dir_hash") && c["pass_dir_hash"].is_string())
+            in.passes[{parsed->value("sample", ""), c.value("name", "")}] = c["pass_dir_hash"];
       }
     }
     return ok_status();
@@ -172,6 +180,33 @@ Result<std::map<std::string, score::SampleLabels>> read_labels(FileSystem& files
   return out;
 }
 
+// What the planner expects of variants whose run says nothing of it, from the samples themselves. The pass_dir counts as
+// what was measured only where the run's hash says so.
+Status add_expectations(CommandContext& context, const std::string& folder, Inputs& in) {
+  PN_TRY(const Profile profile, chosen_profile(context));
+  Expectations expectations(context.files, profile, "cuda");
+  std::map<std::pair<std::string, std::string>, score::ExpectedOfSample> known;
+  for (score::Measured& m : in.measured) {
+    if (m.expected.legal_ceiling) continue;
+    const auto key = std::pair(m.sample, m.kind == "pass_mgr" ? m.compiler : std::string());
+    auto found = known.find(key);
+    if (found == known.end()) {
+      const std::string root = join_path(folder, m.sample);
+      std::map<std::string, std::string> passes;
+      if (const auto hash = in.passes.find(key); hash != in.passes.end()) {
+        const auto judged = eval::judge_passes(context.files, join_path(root, "pass_dir"), false);
+        if (judged.ok() && judged->hash == hash->second) passes = judged->files;
+      }
+      found = known.emplace(key, expectations.of(root, passes)).first;
+    }
+    const auto variant = found->second.find(m.variant);
+    if (variant == found->second.end()) continue;
+    m.expected = variant->second;
+    if (m.kind == "nope") m.expected.predicted = m.expected.unchanged;
+  }
+  return ok_status();
+}
+
 CommandResult run_score(CommandContext& context, const ScoreArguments& a) {
   CommandResult result;
   if (a.tables) {
@@ -193,6 +228,9 @@ CommandResult run_score(CommandContext& context, const ScoreArguments& a) {
     std::erase_if(in.measured, [&](const score::Measured& m) {
       return std::find(a.compilers.begin(), a.compilers.end(), m.compiler) == a.compilers.end();
     });
+  if (!a.samples.empty())
+    if (const Status added = add_expectations(context, a.samples, in); !added.ok())
+      return CommandResult::error(added.error());
   score::ScoreOptions options;
   options.compat = a.compat;
   options.es = {a.b, a.p,
@@ -240,6 +278,8 @@ std::function<CommandResult(CommandContext&)> declare_score(CLI::App& app) {
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   app.add_option("--write-run", a->run, "Also write a passnet.run/1 document of all that was read, merged");
+  app.add_option("--samples", a->samples,
+                 "Folder of the samples: what the planner expects of them, where a run does not say");
   app.add_option("--command", a->command, "The command that the document says it came from");
   app.add_flag("--tables", a->tables, "Print the tables instead: outcomes, failure classes, decision guide");
   return [a](CommandContext& context) { return run_score(context, *a); };

@@ -280,3 +280,34 @@ def test_a_run_document(log, tmp_path):
   assert rows["accuracy", "float32/0"]["status"] == "inaccurate" and rows["accuracy", "float32/0"]["first_correct_t"] > -5
   assert "mutates/float32/0" not in document["eager_equals_itself"] and "success/float32/0" in document["eager_equals_itself"]
   assert document["summary"]["pass_mgr"]["variants"] == len(document["variants"])
+
+
+def test_what_was_expected_is_asked_of_the_samples(tmp_path):
+  """A run that says nothing of it: the ceiling is the sample's; a prediction needs the bytes that were measured."""
+  import shutil
+
+  sample = tmp_path / "samples" / "s"
+  shutil.copytree(sorted((ROOT / "examples").glob("*/graph_list.txt"))[0].parent, sample)
+  assert subprocess.run([BINARY, "solve", str(sample), "--no-preflight-run", "--quiet"], capture_output=True).returncode == 0
+  label = (sample / "graph_list.txt").read_text().split()[0]
+  out = tmp_path / "run"
+  out.mkdir()
+  side = {"ok": True, "e2e": {"median": 0.1}, "gpu": {"median": 0.1}, "dtypes": ["float32"], "shapes": [[1]]}
+  record = {"schema": "passnet.record/1", "sample": "s", "variant": label, "compiler": "passnet", "kind": "pass_mgr", "dtype": "float32", "status": "success",
+            "type_match": True, "shape_match": True, "speedup_e2e": 1.0, "first_correct_t": -10, "compiled": side, "eager": side}
+  (out / "records.jsonl").write_text(json.dumps(record) + "\n")
+  rows = {}
+  for name, head in (("unknown", {}), ("other", {"compilers": [{"name": "passnet", "pass_dir_hash": "0" * 16}]})):
+    (out / "run.json").write_text(json.dumps({"sample": "s", **head}))
+    run(out, "--samples", tmp_path / "samples", "--write-run", tmp_path / "doc.json")
+    rows[name] = json.loads((tmp_path / "doc.json").read_text())["variants"][0]
+    assert rows[name]["legal_ceiling"] > 0 and rows[name]["predicted"] is None and rows[name]["family"] != "unknown"
+  done = subprocess.run([BINARY, "eval", str(sample), "--device", "cpu", "--variant", label, "--warmup", "1", "--trials", "1", "--out", str(tmp_path / "real"), "--json", "--quiet"],
+                        capture_output=True, text=True)
+  assert done.returncode in (0, 1), done.stderr[-2000:]
+  real = json.loads((tmp_path / "real" / "run.json").read_text())
+  assert real["expected"]["pass_mgr"][label]["predicted"] > 0 and real["expected"]["pass_mgr"][label]["state"] == "upside"
+  (out / "run.json").write_text(json.dumps({"sample": "s", "compilers": [{**real["compilers"][0], "name": "passnet"}]}))
+  run(out, "--samples", tmp_path / "samples", "--write-run", tmp_path / "doc.json")
+  row = json.loads((tmp_path / "doc.json").read_text())["variants"][0]
+  assert row["predicted"] == pytest.approx(real["expected"]["pass_mgr"][label]["predicted"], abs=1e-4)
