@@ -72,7 +72,9 @@ class Reader {
   }
 
  private:
+  // The next line; empty behind the last.
   std::string_view next() {
+    if (at_ >= text_.size()) return {};
     const std::size_t end = std::min(text_.find('\n', at_), text_.size());
     const std::string_view line = text_.substr(at_, end - at_);
     at_ = end + 1;
@@ -91,6 +93,10 @@ class Reader {
     std::string_view value = line.substr(equals + 3);
     if (!is_word(key) || value.empty() || !seen_.insert(key).second) return false;
     if (value.front() == '[') return list(key, value.substr(1));
+    if (value == "(") {  // a long string on a line of its own, as formatters break it
+      value = stripped(next());
+      if (stripped(next()) != ")" || !value.starts_with('"')) return false;
+    }
     if (value.front() == '"') {
       if (value.size() < 2 || value.back() != '"') return false;
       value = value.substr(1, value.size() - 2);
@@ -121,6 +127,11 @@ class Reader {
       spec_->dtype = *dtype;
     }
     return key == "name" || key == "device" || key == "dtype" || key == "original_name";
+  }
+
+  static std::string_view stripped(std::string_view line) {
+    const std::size_t first = line.find_first_not_of(" \t");
+    return first == std::string_view::npos ? std::string_view() : line.substr(first);
   }
 
   // `rest`: the line behind the bracket. The list may go on over lines.

@@ -100,7 +100,8 @@ TEST(WeightMeta, PlainTextsAreReadAlike) {
       "class Program_weight_tensor_meta_b:\n    name = \"b\"\n    shape = [2, 3]\n    dtype = "
       "\"torch.float16\"\n"
       "    device = \"cuda:0\"\n    mean = -0.5\n    std = 2.5e-05\n    data = None\n\n\n"
-      "class Program_weight_tensor_meta_a:\n    name = \"a\"\n    shape = [3]\n    dtype = \"torch.int64\"\n"
+      "class Program_weight_tensor_meta_a:\n    name = (\n        \"a\"\n    )\n    shape = [3]\n    dtype = "
+      "\"torch.int64\"\n"
       "    mean = None\n    std = None\n    data = [\n        1,\n        -2,\n        3,\n    ]\n"
       "\nclass Program_c:\n    name = \"c\"\n    shape = []\n    dtype = \"torch.float32\"\n    data = [1, "
       "2.5][0]\n";
@@ -118,7 +119,7 @@ TEST(WeightMeta, PlainTextsAreReadAlike) {
   int quick = 0;
   unsigned seed = 3;
   const auto next = [&] { return seed = seed * 1664525u + 1013904223u, seed >> 8; };
-  const std::string alphabet = "[],=\"\n .-+e0123abN:#_\t";
+  const std::string alphabet = "[](),=\"\n .-+e0123abN:#_\t";
   for (int round = 0; round < 4000; ++round) {
     std::string text = own.substr(0, round % 3 == 0 ? own.size() : own.find("\nclass Program_c"));
     for (unsigned n = round == 1 ? 0 : next() % 3; n > 0; --n) {
