@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -46,6 +47,24 @@ double epsilon_of(DType dtype) {
     case DType::kFloat32: return 1.1920928955078125e-07;
     default: return std::numeric_limits<double>::epsilon();
   }
+}
+
+// float("-inf") and its kind; other text is written as a number by everybody.
+std::optional<double> float_of(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  double value = 0;
+  if (lower == "inf" || lower == "infinity") {
+    value = std::numeric_limits<double>::infinity();
+  } else if (lower == "nan") {
+    value = std::numeric_limits<double>::quiet_NaN();
+  } else {
+    return std::nullopt;
+  }
+  return negative ? -value : value;
 }
 
 double smallest_of(DType dtype) {
@@ -132,6 +151,10 @@ Result<Value> Interpreter::method_call(const Expr& e, const Value& object, std::
       for (Value& v : arguments.args) v = move_devices(v, true);
     }
     for (auto& [key, v] : arguments.kwargs) v = move_devices(v, key == "device");
+    if (method == "new_tensor") {
+      PN_TRY(std::optional<Value> made, new_tensor(e, node, arguments, hint));
+      if (made) return std::move(*made);
+    }
     arguments.args.insert(arguments.args.begin(), object);
     return emit(e, NodeOp::kCallMethod, std::string(method), std::move(arguments), hint);
   }
@@ -242,6 +265,12 @@ Result<Value> Interpreter::global_call(const Expr& e, const std::string& target,
         .with_hint("Extracted graphs call torch and operator only; write the call with them.");
   }
   for (auto& [key, v] : arguments.kwargs) v = move_devices(v, key == "device");
+  if (target == "torch.addcdiv" && arguments.args.size() == 3 && arguments.kwargs.size() == 1 &&
+      arguments.keyword("value") != nullptr) {
+    return addcdiv(e, arguments, hint);
+  }
+  if (canonical_target(target) == "torch.nn.functional._threshold")
+    return threshold(e, std::move(arguments), hint);
   if (const InlinedFunction* function = inlined_function(target)) {
     PN_TRY(Arguments inner, inlined_arguments(e, *function, std::move(arguments)));
     return emit(e, NodeOp::kCallFunction, std::string(function->inner), std::move(inner), hint);
@@ -348,6 +377,10 @@ Result<std::optional<Value>> Interpreter::computed_call(const Expr& e, std::stri
       if (largest ? v.as_double() > best->as_double() : v.as_double() < best->as_double()) best = &v;
     }
     return found(*best);
+  }
+  if (target == "builtins.float" && args.size() == 1 && args[0].kind() == Value::Kind::kString) {
+    const std::optional<double> number = float_of(args[0].text());
+    return number ? found(Value::real(*number)) : nothing;
   }
   if (!numbers) return nothing;
   if (target == "builtins.range" && args.size() <= 3) {

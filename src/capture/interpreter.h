@@ -86,6 +86,13 @@ class Interpreter {
   // Calls that dynamo treats in a way of their own: a value, or nothing for others.
   Result<std::optional<Value>> special_call(const Expr& e, std::string_view target,
                                             const Arguments& arguments);
+  // Tensor.new_tensor, which becomes torch.tensor of the tensor's dtype and device; nothing for other forms.
+  Result<std::optional<Value>> new_tensor(const Expr& e, NodeId like, const Arguments& arguments,
+                                          const std::string& hint);
+  // torch.addcdiv with its `value` as a keyword: a division, a product and a sum.
+  Result<Value> addcdiv(const Expr& e, const Arguments& arguments, const std::string& hint);
+  // torch.nn.functional.threshold: torch.threshold, or torch.threshold_ in place.
+  Result<Value> threshold(const Expr& e, Arguments arguments, const std::string& hint);
   Result<std::optional<Value>> enter_autocast(const Expr& e, const Arguments& arguments);
   Result<std::optional<Value>> exit_autocast(const Expr& e, const Arguments& arguments);
   void inherit_levels(const Node& node);

@@ -118,6 +118,50 @@ Result<std::optional<Value>> Interpreter::special_call(const Expr& e, std::strin
   return nothing;
 }
 
+Result<std::optional<Value>> Interpreter::new_tensor(const Expr& e, NodeId like, const Arguments& arguments,
+                                                     const std::string& hint) {
+  if (arguments.args.size() != 1 || !draft_.node(like).meta.is_tensor()) return std::optional<Value>();
+  Arguments made = arguments;
+  if (const Value* layout = made.keyword("layout")) {
+    if (layout->kind() != Value::Kind::kConstant || layout->text() != "torch.strided")
+      return std::optional<Value>();
+    std::erase_if(made.kwargs, [](const auto& pair) { return pair.first == "layout"; });
+  }
+  const TensorMeta& tensor = draft_.node(like).meta.tensor;
+  if (!made.keyword("dtype")) made.kwargs.emplace_back("dtype", Value::dtype(tensor.dtype));
+  if (!made.keyword("device")) made.kwargs.emplace_back("device", Value::device(tensor.device));
+  PN_TRY(Value v, emit(e, NodeOp::kCallFunction, "torch.tensor", std::move(made), hint));
+  return std::optional(std::move(v));
+}
+
+Result<Value> Interpreter::addcdiv(const Expr& e, const Arguments& arguments, const std::string& hint) {
+  const auto step = [&](const char* target, Value a, Value b, const std::string& name) {
+    Arguments two;
+    two.args = {std::move(a), std::move(b)};
+    return emit(e, NodeOp::kCallFunction, target, std::move(two), name);
+  };
+  PN_TRY(Value quotient, step("torch.div", arguments.args[1], arguments.args[2], "div"));
+  PN_TRY(Value scaled, step("torch.mul", std::move(quotient), *arguments.keyword("value"), "mul"));
+  return step("torch.add", arguments.args[0], std::move(scaled), hint);
+}
+
+Result<Value> Interpreter::threshold(const Expr& e, Arguments arguments, const std::string& hint) {
+  std::optional<Value> in_place;
+  if (arguments.args.size() > 3) {
+    in_place = arguments.args[3];
+    arguments.args.erase(arguments.args.begin() + 3);
+  } else if (const Value* given = arguments.keyword("inplace")) {
+    in_place = *given;
+    std::erase_if(arguments.kwargs, [](const auto& pair) { return pair.first == "inplace"; });
+  }
+  const bool write = in_place && truth(*in_place).value_or(false);
+  const InlinedFunction function{"torch.nn.functional.threshold",
+                                 write ? "torch.threshold_" : "torch.threshold",
+                                 {{"input", true, {}}, {"threshold", true, {}}, {"value", true, {}}}};
+  PN_TRY(Arguments inner, inlined_arguments(e, function, std::move(arguments)));
+  return emit(e, NodeOp::kCallFunction, std::string(function.inner), std::move(inner), hint);
+}
+
 // autocast.__init__ and __enter__, with autocast switched off: what was on before is off too, so nothing changes.
 Result<std::optional<Value>> Interpreter::enter_autocast(const Expr& e, const Arguments& arguments) {
   const std::vector<Value>& args = arguments.args;

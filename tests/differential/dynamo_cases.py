@@ -108,6 +108,10 @@ q = c1.le(3)
 b = torch._C._functorch._remove_batch_dim(q, 1, 5, 0)
 w1 = torch._C._functorch._vmap_decrement_nesting()
 return (b, a + y)""",
+  "addcdiv with a value": "a = torch.addcdiv(x, y, x, value=0.3)\nb = torch.addcdiv(x, y, a)\nreturn (b,)",
+  "new_tensor": "a = x + 1\nb = a.new_tensor([1, 2])\nc = a.new_tensor([1, 2], dtype=torch.int64)\nreturn (b + 1, c * 2)",
+  "threshold": "a = torch.nn.functional.threshold(x, 0.1, value=20.0)\nb = torch.nn.functional.threshold(a, 0.1, 2.0, True)\nc = torch.nn.functional.threshold(b, 0.5, 1.0, inplace=False)\nreturn (c,)",
+  "float of a text": "a = x.masked_fill(x > 0, float('-inf'))\nb = a.clamp(max=float('inf'))\nreturn (b,)",
 }
 
 
