@@ -170,7 +170,9 @@ Result<Object> Evaluator::graph_method(const Expr& e, const Object& object, cons
     if (callee == nullptr || callee->kind != Object::Kind::kGlobal) {
       return refuse(e, "call_function of something that is not a function by its name");
     }
-    target = std::string(canonical_target(callee->text));
+    // A name without a module is a builtin.
+    const bool builtin = callee->text.find('.') == std::string::npos;
+    target = std::string(canonical_target(builtin ? "builtins." + callee->text : callee->text));
   } else {
     const std::optional<std::string> text = text_of(callee);
     if (!text) return refuse(e, "call_method without a literal name");

@@ -41,7 +41,7 @@ def pattern():
     n = g.call_function(torch.nn.functional.layer_norm, args=(s, (8,), None, None, 1e-05), kwargs={})
     h = g.call_function(torch._C._nn.gelu, (n,), {"approximate": "none"})
     t = g.call_method("to", (h,), {"dtype": torch.float16, "device": torch.device("cuda", 0)})
-    g.output(g.call_function(operator.getitem, (t, (slice(None, 2), ...))))
+    g.output(g.call_function(operator.getitem, (g.call_function(getattr, (t, "T")), (slice(None, 2), ...))))
     m = torch.fx.GraphModule({}, g, "P")
     m.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("x", "y")])
     return m
@@ -57,7 +57,8 @@ pattern = pattern()
 %layer_norm = call_function torch.nn.functional.layer_norm(%iadd, (8,), None, None, 1e-05)
 %gelu = call_function torch.nn.functional.gelu(%layer_norm, approximate='none')
 %to = call_method to(%gelu, dtype=torch.float16, device=torch.device('cuda:0'))
-%getitem = call_function operator.getitem(%to, (slice(None, 2, None), ...))
+%getattr = call_function builtins.getattr(%to, 'T')
+%getitem = call_function operator.getitem(%getattr, (slice(None, 2, None), ...))
 output (%getitem)
 )");
   EXPECT_EQ(pass.parameters, (std::vector<std::string>{"x", "y"}));

@@ -382,13 +382,23 @@ class StrictRules {
     }
   }
 
+  // `x.T` is a node whose target is getattr itself: a pattern that builds it says so, and calls nothing.
+  static bool is_attribute_target(const SyntaxNode& argument, const SyntaxNode& call, Context context) {
+    const SyntaxNode callee = call.field("function").bare();
+    return context == Context::kPattern && argument.is("identifier") && argument.text() == "getattr" &&
+           callee.is("attribute") && callee.field("attribute").text() == "call_function" &&
+           call.field("arguments").children().front() == argument;
+  }
+
   void call(const SyntaxNode& node, Context context) {
     const SyntaxNode callee = node.field("function").bare();
     const SyntaxNode arguments = node.field("arguments");
     if (arguments.is("generator_expression")) {
       visit(arguments, context);
     } else {
-      for (const SyntaxNode& argument : arguments.children()) visit(argument, context);
+      for (const SyntaxNode& argument : arguments.children()) {
+        if (!is_attribute_target(argument, node, context)) visit(argument, context);
+      }
     }
     if (context == Context::kPattern) return visit(callee, context);
     if (callee.is("identifier")) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 
 namespace passnet::check {
@@ -86,6 +87,16 @@ TEST(StrictRules, AllowsNothingThatIsNotNamed) {
       violations("class A:\n    pass\n"),
       Strings{
           "1: strict.statement: the module does more than import, define functions and assign constants"});
+}
+
+TEST(StrictRules, AttributesAreNodesOfAPattern) {
+  EXPECT_EQ(violations("def pattern(g, x):\n    return g.call_function(getattr, (x, 'T'))\n"), Strings{});
+  const Strings refused = {"2: strict.name: the name getattr"};
+  EXPECT_EQ(violations("def pattern(g, x):\n    return g.call_function(x, (getattr, 'T'))\n"), refused);
+  EXPECT_EQ(violations("def pattern(g, x):\n    return getattr(x, 'T')\n"), refused);
+  EXPECT_EQ(violations("def pattern(g, x):\n    return g.other(getattr, (x, 'T'))\n"), refused);
+  const Strings elsewhere = violations("def wrapper(g, x):\n    return g.call_function(getattr, (x, 'T'))\n");
+  EXPECT_NE(std::find(elsewhere.begin(), elsewhere.end(), refused[0]), elsewhere.end());
 }
 
 TEST(StrictRules, HandlersNameWhatTheyTake) {
