@@ -82,3 +82,11 @@ def test_large_integers_are_compared_exactly():
   assert got["outside"] == 2 and not got["ok"]
   mask = torch.tensor([True, False])
   assert compare.compare_tensors(mask, ~mask)["outside"] == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool])
+def test_values_without_dimensions(dtype):
+  one, other = torch.tensor(1).to(dtype), torch.tensor(0).to(dtype)
+  assert compare.compare_tensors(one, one.clone())["ok"]
+  differs = compare.compare_tensors(one, other)
+  assert not differs["ok"] and differs["outside"] == 1 and differs["first_bad"]["index"] == []

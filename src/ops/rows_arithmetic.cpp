@@ -179,7 +179,22 @@ Result<E> power(const FormArgs& f) {
   return call(Fn::kPow, f.x[0], f.x[1]);
 }
 
-E square(const FormArgs& f) { return f.common == DType::kBool ? f.x[0] : f.x[0] * f.x[0]; }
+E square(const FormArgs& f) { return f.x[0] * f.x[0]; }
+
+// x.pow(2), whose exponent is an int64: the square of a bool is one too.
+Result<Inferred> meta_square(const Call& call) {
+  PN_TRY(Inferred result, pointwise_meta(call, 1, kPromoted));
+  if (result.meta.is_tensor() && result.meta.tensor.dtype == DType::kBool)
+    result.meta.tensor.dtype = DType::kInt64;
+  return result;
+}
+
+Result<std::vector<ArrayId>> lower_square(LowerContext& ctx, const Call& call) {
+  constexpr std::string_view kOperand[] = {"input"};
+  if (call.node->meta.tensor.dtype != DType::kInt64) return lower_form<kPromoted, 1, square>(ctx, call);
+  return lower_pointwise(
+      ctx, call, kOperand, [](std::span<const E> x) { return x[0] * x[0]; }, DType::kInt64);
+}
 
 // ---- pairs ----
 
@@ -334,9 +349,11 @@ std::vector<OpRow> arithmetic_rows() {
       {.name = "square",
        .cls = kPoint,
        .spellings = {PN_UNARY("square")},
-       .meta = meta_form<kPromoted, 1>,
-       .lower = lower_form<kPromoted, 1, square>,
-       .examples = {{"x=bf16[4,8]", "torch.square(x)"}, {"x=i64[4]", "torch.square(x)"}}},
+       .meta = meta_square,
+       .lower = lower_square,
+       .examples = {{"x=bf16[4,8]", "torch.square(x)"},
+                    {"x=i64[4]", "torch.square(x)"},
+                    {"x=bool[4]", "torch.square(x)"}}},
       {.name = "maximum",
        .cls = kPoint,
        .spellings = {function("torch.maximum", "input, other"), method("maximum", "input, other"),

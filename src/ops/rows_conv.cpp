@@ -111,11 +111,30 @@ Result<Conv> read_conv_transpose(const Call& call) {
 
 using ReadConv = Result<Conv> (*)(const Call&);
 
-// aten allocates the result in the memory format that an operand suggests before the library runs; in one
-// dimension it makes the operand contiguous first. Confirmed on all convolutions of the recorded samples
+// One dimension is two, the first of extent 1; there aten makes the input contiguous, but not the weight.
+Shape with_second_axis(Shape v, int64_t value) {
+  v.insert(v.begin() + 2, value);
+  return v;
+}
+
+std::optional<Shape> result_strides_1d(const Conv& c, const Shape& shape) {
+  if (!c.batched) return contiguous_strides(shape);
+  if (!c.weight->stride) return std::nullopt;
+  const int64_t step = c.weight->shape[2] * (*c.weight->stride)[2];
+  if (!suggests_channels_last(with_second_axis(c.weight->shape, 1),
+                              with_second_axis(*c.weight->stride, step))) {
+    return contiguous_strides(shape);
+  }
+  Shape stride = channels_last_strides(with_second_axis(shape, 1));
+  stride.erase(stride.begin() + 2);
+  return stride;
+}
+
+// aten allocates the result in the memory format that an operand suggests before the library runs. Confirmed on all convolutions of the recorded samples
 // (cuDNN 9, H200).
 std::optional<Shape> result_strides(const Conv& c, const Shape& shape) {
-  if (c.spatial == 1 || c.input->dtype == DType::kFloat64) return contiguous_strides(shape);
+  if (c.input->dtype == DType::kFloat64) return contiguous_strides(shape);
+  if (c.spatial == 1) return result_strides_1d(c, shape);
   if (!c.batched)
     return c.input->is_contiguous() ? std::optional<Shape>(contiguous_strides(shape)) : std::nullopt;
   if (!c.input->stride || !c.weight->stride) return std::nullopt;

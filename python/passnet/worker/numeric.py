@@ -11,7 +11,8 @@ F32, F64 = np.float32, np.float64
 
 
 def bf16_to_f32(bits):
-  return (np.asarray(bits, dtype=np.uint16).astype(np.uint32) << np.uint32(16)).view(F32)
+  # A shift of an array without dimensions gives a number, which is no array.
+  return np.asarray(np.asarray(bits, dtype=np.uint16).astype(np.uint32) << np.uint32(16)).view(F32)
 
 
 def f32_to_bf16(values):
