@@ -42,9 +42,10 @@ std::string type_name(const Value& v) {
 }
 
 std::vector<int64_t> plain_strides(const std::vector<int64_t>& shape, std::vector<int64_t> stride) {
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   int64_t step = 1;
   for (size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] == 1) stride[i] = step;
+    if (shape[i] == 1 || empty) stride[i] = step;
     step *= shape[i];
   }
   return stride;
@@ -194,9 +195,12 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
     std::set<std::string> known;
     for (const PassEntry& e : spec.entries) {
       const Binding& b = e.bindings[static_cast<size_t>(spec.returns)];
-      if (b.is_tensor) {
-        known.insert(fmt::format("({}, {}, torch.{})", tuple_text(b.tensor.shape),
-                                 tuple_text(strides_of(b.tensor)), name_of(b.tensor.dtype)));
+      if (!b.is_tensor) continue;
+      // As captured too: who follows the call natively then sees at once what it returns.
+      for (const std::vector<int64_t>& stride :
+           {strides_of(b.tensor), b.tensor.stride.value_or(strides_of(b.tensor))}) {
+        known.insert(fmt::format("({}, {}, torch.{})", tuple_text(b.tensor.shape), tuple_text(stride),
+                                 name_of(b.tensor.dtype)));
       }
     }
     if (known.empty()) return out;

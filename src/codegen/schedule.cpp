@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "codegen/space.h"
+#include "ops/view_algebra.h"
 
 namespace passnet::codegen {
 
@@ -31,37 +32,6 @@ int64_t pow2_at_least(int64_t n) {
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Axes from slowest to fastest if the strides are those of a dense tensor, else the given order.
-std::vector<int> storage_order(const TensorMeta& meta, bool* dense) {
-  std::vector<int> order(meta.shape.size());
-  std::iota(order.begin(), order.end(), 0);
-  *dense = false;
-  if (!meta.stride) return order;
-  const auto& stride = *meta.stride;
-  // Axes of extent 1 may have any stride: they stand first.
-  std::vector<int> sorted;
-  for (const int axis : order) {
-    if (meta.shape[static_cast<size_t>(axis)] == 1) sorted.push_back(axis);
-  }
-  const auto ones = static_cast<ptrdiff_t>(sorted.size());
-  for (const int axis : order) {
-    if (meta.shape[static_cast<size_t>(axis)] != 1) sorted.push_back(axis);
-  }
-  std::stable_sort(sorted.begin() + ones, sorted.end(), [&](int a, int b) {
-    return stride[static_cast<size_t>(a)] > stride[static_cast<size_t>(b)];
-  });
-  int64_t expected = 1;
-  for (size_t k = sorted.size(); k-- > 0;) {
-    const auto axis = static_cast<size_t>(sorted[k]);
-    if (meta.shape[axis] == 1) continue;
-    if (stride[axis] != expected) return order;
-    expected *= meta.shape[axis];
-  }
-  *dense = true;
-  // A contiguous tensor keeps the order of its axes.
-  return std::is_sorted(sorted.begin() + ones, sorted.end()) ? order : sorted;
-}
 
 enum class Mode : uint8_t { kUnroll, kSerial, kLane, kDot };
 
@@ -138,22 +108,16 @@ Result<ProgramPlan> Planner::run() {
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     const ArrayId array = program_.outputs[i];
     const Array& a = program_.array(array);
-    bool dense = false;
     TensorMeta meta;
     meta.shape = a.shape;
     if (i < program_.output_metas.size()) meta.stride = program_.output_metas[i].stride;
     Target t;
     t.output = static_cast<int32_t>(i);
     t.array = array;
-    t.order = storage_order(meta, &dense);
-    std::vector<int64_t> stored, stride(a.shape.size());
+    t.order = storage_order(meta);
+    std::vector<int64_t> stored;
     for (const int axis : t.order) stored.push_back(a.shape[static_cast<size_t>(axis)]);
-    int64_t step = 1;
-    for (size_t k = t.order.size(); k-- > 0;) {
-      stride[static_cast<size_t>(t.order[k])] = step;
-      step *= a.shape[static_cast<size_t>(t.order[k])];
-    }
-    out.output_strides.push_back(stride);
+    out.output_strides.push_back(stored_strides(meta));
     if (product(a.shape) == 0) continue;
     const auto group =
         std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == stored; });

@@ -13,6 +13,46 @@ int64_t product(const std::vector<int64_t>& v) {
 
 }  // namespace
 
+std::vector<int> storage_order(const TensorMeta& meta) {
+  std::vector<int> order(meta.shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!meta.stride) return order;
+  const auto& stride = *meta.stride;
+  // Axes of extent 1 may have any stride: they stand first.
+  std::vector<int> sorted;
+  for (const int axis : order) {
+    if (meta.shape[static_cast<size_t>(axis)] == 1) sorted.push_back(axis);
+  }
+  const auto ones = static_cast<ptrdiff_t>(sorted.size());
+  for (const int axis : order) {
+    if (meta.shape[static_cast<size_t>(axis)] != 1) sorted.push_back(axis);
+  }
+  std::stable_sort(sorted.begin() + ones, sorted.end(), [&](int a, int b) {
+    return stride[static_cast<size_t>(a)] > stride[static_cast<size_t>(b)];
+  });
+  int64_t expected = 1;
+  for (size_t k = sorted.size(); k-- > 0;) {
+    const auto axis = static_cast<size_t>(sorted[k]);
+    if (meta.shape[axis] == 1) continue;
+    if (stride[axis] != expected) return order;
+    expected *= meta.shape[axis];
+  }
+  // A contiguous tensor keeps the order of its axes.
+  return std::is_sorted(sorted.begin() + ones, sorted.end()) ? order : sorted;
+}
+
+std::vector<int64_t> stored_strides(const TensorMeta& meta) {
+  std::vector<int64_t> stride(meta.shape.size());
+  const std::vector<int> order = storage_order(meta);
+  int64_t step = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    const auto axis = static_cast<size_t>(order[k]);
+    stride[axis] = step;
+    step *= std::max<int64_t>(meta.shape[axis], 1);
+  }
+  return stride;
+}
+
 std::optional<std::vector<int64_t>> reshape_strides(const std::vector<int64_t>& old_shape,
                                                     const std::vector<int64_t>& old_stride,
                                                     const std::vector<int64_t>& shape) {

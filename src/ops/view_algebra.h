@@ -44,6 +44,12 @@ std::optional<std::vector<int64_t>> suggested_strides(const TensorMeta& like,
 // becomes of it.
 std::optional<std::vector<int64_t>> plain_strides(const TensorMeta& like, const std::vector<int64_t>& shape);
 
+// How a kernel's own memory for a value is laid out. Axes from slowest to fastest where the value's strides are those of a
+// dense tensor, else the given order.
+std::vector<int> storage_order(const TensorMeta& meta);
+// Strides in that order.
+std::vector<int64_t> stored_strides(const TensorMeta& meta);
+
 // A strided view under construction: a sequence of aten's view primitives on one tensor. Keeps shape, strides
 // and offset as aten gives them, and for every axis which source axes it walks and how far. Arguments are
 // checked by the caller: axes in range, slices clamped.

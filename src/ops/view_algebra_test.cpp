@@ -137,5 +137,23 @@ TEST(View, IndexMapAgreesWithStrides) {
   expect_same_memory(source, windows);
 }
 
+TEST(StoredStrides, DenseValuesKeepTheirOrderOfAxesOthersGetTheirs) {
+  TensorMeta t;
+  t.shape = {2, 3, 4};
+  const auto stored = [&](std::optional<std::vector<int64_t>> stride) {
+    t.stride = std::move(stride);
+    return stored_strides(t);
+  };
+  using Strides = std::vector<int64_t>;
+  EXPECT_EQ(stored(std::nullopt), (Strides{12, 4, 1}));
+  EXPECT_EQ(stored(Strides{1, 8, 2}), (Strides{1, 8, 2}));
+  EXPECT_EQ(stored(Strides{24, 8, 2}), (Strides{12, 4, 1}));  // every second element of something
+  EXPECT_EQ(stored(Strides{0, 4, 1}), (Strides{12, 4, 1}));   // expanded
+  t.shape = {2, 1, 4};
+  EXPECT_EQ(stored(Strides{1, 7, 2})[0], 1);  // the stride of an axis of extent 1 is free
+  t.shape = {2, 0, 4};
+  EXPECT_EQ(stored(std::nullopt), (Strides{4, 4, 1}));
+}
+
 }  // namespace
 }  // namespace passnet

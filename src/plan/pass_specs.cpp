@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "match/rewrite.h"
+#include "plan/layouts.h"
 
 namespace passnet {
 
@@ -19,6 +20,13 @@ struct Progress {
   const Graph* graph = nullptr;
   std::vector<NodeId> original;                  // by node of *graph
   std::vector<std::optional<CallCost>> wrapper;  // by node of *graph: set for the calls of our passes
+  // The calls so far, in the order of their making, with the draft and the entry that each stands for.
+  struct Call {
+    size_t draft = 0;
+    PassEntry entry;
+    PassCall at;
+  };
+  std::vector<Call> calls;
 };
 
 // Equal for what a compiled entry depends on: not the storage, which only names memory within one graph.
@@ -59,6 +67,14 @@ Binding binding_of(const Graph& graph, const Value& bound) {
     binding.stride_known = meta.tensor.stride.has_value();
   }
   return binding;
+}
+
+// All placeholders in order, then the route (rule_with_route).
+std::vector<Binding> bindings_of(const Graph& graph, NodeId node) {
+  std::vector<Binding> bindings;
+  const std::vector<Value>& args = graph.node(node).args;
+  for (size_t i = 0; i + 1 < args.size(); ++i) bindings.push_back(binding_of(graph, args[i]));
+  return bindings;
 }
 
 PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate,
@@ -149,9 +165,11 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
   }
 
   std::vector<std::string> routes;
+  std::vector<PassSpec> specs(drafts.size());
   for (size_t d = 0; d < drafts.size(); ++d) {
     const PassDraft& draft = *drafts[d];
-    PassSpec spec;
+    PassSpec& spec = specs[d];
+    bool matched = false;
     std::tie(spec.name, spec.route) = name_pass(draft, routes);
     spec.key = draft.pattern.key;
     spec.kind = draft.kind;
@@ -173,21 +191,22 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
       if (applied->replaced.empty()) continue;
       std::vector<std::optional<CallCost>> wrapper(applied->graph.size());
       std::vector<NodeId> original(applied->graph.size(), kNoNode);
+      std::vector<NodeId> moved(at.original.size(), kNoNode);
       for (size_t n = 0; n < original.size(); ++n) {
         const NodeId before = applied->origin[n];
         if (before == kNoNode) continue;
+        moved[static_cast<size_t>(before)] = static_cast<NodeId>(n);
         original[n] = at.original[static_cast<size_t>(before)];
         wrapper[n] = at.wrapper[static_cast<size_t>(before)];
       }
+      for (Progress::Call& call : at.calls) call.at.node = moved[static_cast<size_t>(call.at.node)];
       for (const Replaced& replaced : applied->replaced) {
         Region region;
         region.kind = draft.kind;
         region.root = at.original[static_cast<size_t>(replaced.match.returned)];
         for (NodeId id : replaced.covered) region.nodes.push_back(at.original[static_cast<size_t>(id)]);
         std::sort(region.nodes.begin(), region.nodes.end());
-        PassEntry entry;
         for (const Value& bound : replaced.match.placeholder_bindings) {
-          entry.bindings.push_back(binding_of(*at.graph, bound));
           if (bound.is_node()) region.inputs.push_back(at.original[static_cast<size_t>(bound.as_node())]);
         }
         const Assessment& assessment = assessor.assess(i, region);
@@ -207,10 +226,8 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
         wrapper[static_cast<size_t>(replaced.wrapper)] = assessment.cost;
         out.roots[d].emplace_back(i, region.root);
         ++out.matches[i];
-        const bool known = std::any_of(spec.entries.begin(), spec.entries.end(), [&](const PassEntry& other) {
-          return same_bindings(other.bindings, entry.bindings);
-        });
-        if (known) continue;
+        matched = true;
+        PassEntry entry;
         entry.where = place;
         if (draft.kind == Region::Kind::kKernel) {
           Result<Program> program = lower_region(captured, region.nodes, region.root, region.inputs);
@@ -220,7 +237,12 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
           }
           entry.program = std::move(*program);
         }
-        spec.entries.push_back(std::move(entry));
+        at.calls.push_back({d,
+                            std::move(entry),
+                            {.node = replaced.wrapper,
+                             .kernel = draft.kind == Region::Kind::kKernel,
+                             .returns = spec.returns,
+                             .item = spec.item}});
       }
       at.rewritten = std::move(applied->graph);
       at.graph = &at.rewritten;
@@ -229,12 +251,36 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
     }
     // The passes before it (equal slices at other places among them) have taken all it could match: it is not
     // needed.
-    if (spec.entries.empty()) {
+    if (!matched) {
       routes.pop_back();
       continue;
     }
     spec.pattern = draft.pattern.graph.clone();
     out.kept.push_back(d);
+  }
+
+  // Only now is it known what every call is given: a call may stand behind one of a later pass.
+  for (Progress& at : progress) {
+    std::vector<PassCall> calls;
+    for (const Progress::Call& call : at.calls) calls.push_back(call.at);
+    if (calls.empty()) continue;
+    if (const auto problem = settle_layouts(at.rewritten, calls)) {
+      out.problems.push_back({at.calls[problem->call].draft, Verdict(problem->why)});
+      return out;
+    }
+  }
+  for (const size_t d : out.kept) {
+    PassSpec& spec = specs[d];
+    for (Progress& at : progress) {
+      for (Progress::Call& call : at.calls) {
+        if (call.draft != d) continue;
+        call.entry.bindings = bindings_of(at.rewritten, call.at.node);
+        const bool known = std::any_of(spec.entries.begin(), spec.entries.end(), [&](const PassEntry& other) {
+          return same_bindings(other.bindings, call.entry.bindings);
+        });
+        if (!known) spec.entries.push_back(std::move(call.entry));
+      }
+    }
     out.specs.push_back(std::move(spec));
   }
 

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "match/rewrite.h"
 #include "ops/core.h"
+#include "plan/layouts.h"
 #include "plan/pass_specs.h"
 
 namespace passnet {
@@ -14,7 +15,8 @@ namespace {
 
 struct CallAt {
   size_t pass = 0;
-  NodeId node = kNoNode;  // the wrapper's, in the graph as rewritten so far
+  PassCall at;      // its node is that of the graph as rewritten so far
+  PassEntry entry;  // without its bindings
   Json program;
 };
 
@@ -62,13 +64,12 @@ Result<Specialised> specialise(const std::vector<PassSpec>& passes, const Captur
         now[n] = original[static_cast<size_t>(applied.origin[n])];
         moved[static_cast<size_t>(applied.origin[n])] = static_cast<NodeId>(n);
       }
-      for (CallAt& call : calls) call.node = moved[static_cast<size_t>(call.node)];
+      for (CallAt& call : calls) call.at.node = moved[static_cast<size_t>(call.at.node)];
       for (const Replaced& replaced : applied.replaced) {
         ++matches;
         PassEntry entry;
         std::vector<NodeId> inputs, nodes;
         for (const Value& bound : replaced.match.placeholder_bindings) {
-          entry.bindings.push_back(binding_of(*graph, bound));
           if (bound.is_node()) inputs.push_back(original[static_cast<size_t>(bound.as_node())]);
         }
         for (const NodeId id : replaced.covered) nodes.push_back(original[static_cast<size_t>(id)]);
@@ -76,14 +77,20 @@ Result<Specialised> specialise(const std::vector<PassSpec>& passes, const Captur
         const NodeId root = original[static_cast<size_t>(replaced.match.returned)];
         entry.where = fmt::format("{} graph {} nodes {}..{}", variant.name, g,
                                   captured.node(nodes.front()).name, captured.node(root).name);
-        CallAt call{p, replaced.wrapper, nullptr};
+        CallAt call{p,
+                    {.node = replaced.wrapper,
+                     .kernel = pass.kind == Region::Kind::kKernel,
+                     .returns = pass.returns,
+                     .item = pass.item},
+                    {},
+                    nullptr};
         if (pass.kind == Region::Kind::kKernel) {
           PN_TRY(entry.program, lower_region(captured, nodes, root, inputs));
           call.program = entry.program.to_json();
         }
         now[static_cast<size_t>(replaced.wrapper)] = root;
+        call.entry = std::move(entry);
         calls.push_back(std::move(call));
-        out.entries[p].push_back(std::move(entry));
       }
       rewritten = std::move(applied.graph);
       graph = &rewritten;
@@ -93,8 +100,18 @@ Result<Specialised> specialise(const std::vector<PassSpec>& passes, const Captur
     if (matches == 0) {
       return user_error("specialise.no_match", fmt::format("{} graph {}: no pass matches", variant.name, g));
     }
+    std::vector<PassCall> all;
+    for (const CallAt& call : calls) all.push_back(call.at);
+    if (const auto problem = settle_layouts(rewritten, all)) {
+      return user_error("specialise.layout",
+                        fmt::format("{} graph {}: {}", variant.name, g, problem->why.message));
+    }
+    for (CallAt& call : calls) {
+      call.entry.bindings = bindings_of(rewritten, call.at.node);
+      out.entries[call.pass].push_back(std::move(call.entry));
+    }
     std::stable_sort(calls.begin(), calls.end(),
-                     [](const CallAt& a, const CallAt& b) { return a.node < b.node; });
+                     [](const CallAt& a, const CallAt& b) { return a.at.node < b.at.node; });
     for (CallAt& call : calls) out.programs[call.pass].push_back(std::move(call.program));
   }
   return out;

@@ -9,11 +9,11 @@ _BARE = triton.__version__.startswith("3.6.")
 
 
 def _plain_strides(shape, stride):
-    # The stride of an axis of extent 1 says nothing.
+    # The stride of an axis of extent 1 says nothing, nor does any of a tensor without elements.
     out = []
     step = 1
     for extent, s in zip(reversed(shape), reversed(stride)):
-        out.append(step if extent == 1 else s)
+        out.append(step if extent == 1 or 0 in shape else s)
         step *= extent
     return tuple(reversed(out))
 

@@ -1,0 +1,118 @@
+#include "plan/layouts.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ops/core.h"
+#include "ops/view_algebra.h"
+
+namespace passnet {
+
+namespace {
+
+bool is_call(const Node& node) { return node.op == NodeOp::kCallFunction || node.op == NodeOp::kCallMethod; }
+
+// Axes of extent 1 may have any stride, tensors without elements any at all.
+bool same_layout(const TensorMeta& a, const TensorMeta& b) {
+  if (a.stride.has_value() != b.stride.has_value()) return false;
+  if (!a.stride || a.numel() <= 1) return true;
+  for (size_t i = 0; i < a.shape.size(); ++i) {
+    if (a.shape[i] != 1 && (*a.stride)[i] != (*b.stride)[i]) return false;
+  }
+  return true;
+}
+
+bool same_layout(const Meta& a, const Meta& b) {
+  if (a.kind != b.kind) return false;
+  if (a.is_tensor()) return same_layout(a.tensor, b.tensor);
+  return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
+                    [](const Meta& x, const Meta& y) { return same_layout(x, y); });
+}
+
+// Shapes do not change with the layout; were they to, the rows' metadata would contradict itself.
+void take_strides(Meta& to, const Meta& from) {
+  if (to.is_tensor() && from.is_tensor()) to.tensor.stride = from.tensor.stride;
+  for (size_t i = 0; i < to.items.size() && i < from.items.size(); ++i)
+    take_strides(to.items[i], from.items[i]);
+}
+
+void lay_out(Meta& meta) {
+  if (meta.is_tensor()) meta.tensor.stride = stored_strides(meta.tensor);
+  for (Meta& item : meta.items) lay_out(item);
+}
+
+void collect(const Meta& meta, std::vector<StorageId>& out) {
+  if (meta.is_tensor()) out.push_back(meta.tensor.storage);
+  for (const Meta& item : meta.items) collect(item, out);
+}
+
+bool share(const Meta& a, const Meta& b) {
+  std::vector<StorageId> mine, theirs;
+  collect(a, mine);
+  collect(b, theirs);
+  return std::any_of(mine.begin(), mine.end(), [&](StorageId id) {
+    return std::find(theirs.begin(), theirs.end(), id) != theirs.end();
+  });
+}
+
+}  // namespace
+
+std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCall> calls) {
+  // By node: the call whose layout it has to do with; none where all is as captured.
+  constexpr size_t kNone = static_cast<size_t>(-1);
+  std::vector<size_t> cause(graph.size(), kNone);
+  Graph now = graph.clone();  // metadata inferred anew, with storages of its own
+  for (size_t i = 0; i < graph.size(); ++i) {
+    Node& node = now.node(static_cast<NodeId>(i));
+    const Node& was = graph.node(node.id);
+    const auto call =
+        std::find_if(calls.begin(), calls.end(), [&](const PassCall& c) { return c.node == node.id; });
+    if (call != calls.end()) {
+      if (call->kernel) {
+        lay_out(node.meta);
+      } else {
+        const Value& argument = node.args[static_cast<size_t>(call->returns)];
+        if (!argument.is_node()) continue;
+        const Meta& given = now.node(argument.as_node()).meta;
+        const auto item = static_cast<size_t>(call->item);
+        if (call->item < 0) take_strides(node.meta, given);
+        if (call->item >= 0 && item < given.items.size()) take_strides(node.meta, given.items[item]);
+      }
+      if (!same_layout(node.meta, was.meta)) cause[i] = static_cast<size_t>(call - calls.begin());
+      continue;
+    }
+    if (!is_call(node)) continue;
+    size_t blamed = kNone;
+    const std::vector<NodeId> inputs = now.inputs_of(node.id);
+    for (const NodeId input : inputs) {
+      if (cause[static_cast<size_t>(input)] != kNone) blamed = cause[static_cast<size_t>(input)];
+    }
+    if (blamed == kNone) continue;
+    if (const Status status = infer(now, node); !status) {
+      return LayoutProblem{blamed,
+                           {"layout",
+                            fmt::format("{} cannot be computed of what the call returns: {}", node.name,
+                                        status.error().message),
+                            {node.name}}};
+    }
+    for (const NodeId input : inputs) {
+      if (share(node.meta, now.node(input).meta) == share(was.meta, graph.node(input).meta)) continue;
+      return LayoutProblem{blamed,
+                           {"layout",
+                            fmt::format("whether {} shares memory with {} depends on a layout that the call "
+                                        "does not keep",
+                                        node.name, now.node(input).name),
+                            {node.name}}};
+    }
+    if (!same_layout(node.meta, was.meta)) cause[i] = blamed;
+  }
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const NodeId id = static_cast<NodeId>(i);
+    take_strides(graph.node(id).meta, now.node(id).meta);
+  }
+  return std::nullopt;
+}
+
+}  // namespace passnet

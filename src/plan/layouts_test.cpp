@@ -1,0 +1,115 @@
+#include "plan/layouts.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/plan.h"
+#include "plan/test_graphs.h"
+
+namespace passnet {
+namespace {
+
+using Strides = std::vector<int64_t>;
+
+Strides strides_of(const Graph& graph, std::string_view name) {
+  const Node* node = graph.find(name);
+  if (node == nullptr || !node->meta.is_tensor() || !node->meta.tensor.stride) return {};
+  return *node->meta.tensor.stride;
+}
+
+std::vector<PassCall> calls_of(const Graph& graph, std::initializer_list<std::string_view> names) {
+  std::vector<PassCall> calls;
+  for (const std::string_view name : names) calls.push_back({.node = graph.find(name)->id});
+  return calls;
+}
+
+// Calls stand for the nodes of their names: only the metadata of a value counts here.
+TEST(Layouts, WhatFollowsACallIsLaidOutAsTheCallIs) {
+  Graph graph = graph_of(R"(
+%x : f32[6,8]{8,1}@0 = placeholder
+%a = call_function operator.getitem(%x, (slice(None, None, None), slice(None, None, 2)))
+%b = call_function torch.sin(%a)
+%c = call_method transpose(%a, 0, 1)
+%d = call_function torch.exp(%x)
+output ((%b, %c, %d))
+)");
+  ASSERT_EQ(strides_of(graph, "a"), (Strides{8, 2}));
+  ASSERT_EQ(strides_of(graph, "c"), (Strides{2, 8}));
+  EXPECT_FALSE(settle_layouts(graph, calls_of(graph, {"a"})));
+  EXPECT_EQ(strides_of(graph, "a"), (Strides{4, 1}));
+  EXPECT_EQ(strides_of(graph, "b"), (Strides{4, 1}));
+  EXPECT_EQ(strides_of(graph, "c"), (Strides{1, 4}));
+  EXPECT_EQ(strides_of(graph, "d"), (Strides{8, 1}));
+}
+
+TEST(Layouts, DenseValuesKeepEagersOrderOfAxes) {
+  Graph graph = graph_of(R"(
+%x : f32[2,3,4,5]{60,1,15,3}@0 = placeholder
+%a = call_function torch.relu(%x)
+%b = call_function torch.sin(%a)
+output ((%b,))
+)");
+  EXPECT_FALSE(settle_layouts(graph, calls_of(graph, {"a", "b"})));
+  EXPECT_EQ(strides_of(graph, "a"), (Strides{60, 1, 15, 3}));
+  EXPECT_EQ(strides_of(graph, "b"), (Strides{60, 1, 15, 3}));
+}
+
+TEST(Layouts, ACallThatReturnsItsOperandHasItsLayout) {
+  Graph graph = graph_of(R"(
+%x : f32[6,8]{8,1}@0 = placeholder
+%a = call_function operator.getitem(%x, (slice(None, None, None), slice(None, None, 2)))
+%b = call_method detach(%a)
+%c = call_function torch.sin(%b)
+output ((%c,))
+)");
+  std::vector<PassCall> calls = calls_of(graph, {"a", "b"});
+  calls[1].kernel = false;
+  EXPECT_FALSE(settle_layouts(graph, calls));
+  EXPECT_EQ(strides_of(graph, "b"), (Strides{4, 1}));
+  EXPECT_EQ(strides_of(graph, "c"), (Strides{4, 1}));
+}
+
+TEST(Layouts, SharingThatDependsOnALayoutIsAProblem) {
+  Graph graph = graph_of(R"(
+%x : f32[6,8]{8,1}@0 = placeholder
+%a = call_function operator.getitem(%x, (slice(None, None, None), slice(None, None, 2)))
+%b = call_method contiguous(%a)
+%c = call_method add_(%b, 1)
+output ((%a, %c))
+)");
+  const auto problem = settle_layouts(graph, calls_of(graph, {"a"}));
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->call, 0u);
+  EXPECT_EQ(problem->why.code, "layout");
+  EXPECT_EQ(problem->why.message,
+            "whether b shares memory with a depends on a layout that the call does not keep");
+  EXPECT_EQ(strides_of(graph, "a"), (Strides{8, 2}));  // nothing is changed then
+}
+
+// The whole planner: whatever it chooses, each call is written for what it will be given.
+TEST(Layouts, EntriesAreWrittenForWhatOtherCallsGive) {
+  std::vector<CapturedVariant> variants;
+  variants.push_back(variant_of("float32/0", R"(
+%x : f32[6,8]{8,1}@0 = placeholder
+%r = call_function torch.relu(%x)
+%a = call_function operator.getitem(%r, (slice(None, None, None), slice(None, None, 2)))
+%b = call_function torch.sin(%a)
+%c = call_function torch.exp(%a)
+output ((%a, %b, %c))
+)"));
+  Profile profile = *builtin_profile("h200");
+  profile.wrapper_us = profile.launch_us = profile.allocation_us = 0.01;
+  profile.tensor_argument_us = profile.kernel_floor_us = 0;
+  const PlanResult plan =
+      plan_sample(variants, profile, [](const Program&) { return ScheduleEstimate{.schedule = "flat"}; });
+  size_t readers = 0;
+  for (const PassSpec& pass : plan.upside.passes) {
+    if (pass.route != "sin" && pass.route != "exp") continue;
+    ++readers;
+    ASSERT_EQ(pass.entries.size(), 1u);
+    EXPECT_EQ(pass.entries[0].bindings.at(0).tensor.stride, (Strides{4, 1}));
+  }
+  EXPECT_EQ(readers, 2u);
+}
+
+}  // namespace
+}  // namespace passnet
