@@ -1,0 +1,56 @@
+"""What random regions were found to break, each as small as it goes: a name, inputs as (shape, dtype), the body of a model.
+
+Run with the random ones, in every test run. Add one for each failure that is corrected.
+"""
+
+REGIONS = {
+  # A kernel that ends in a slice gives a dense copy; what reads it, a kernel or not, must be written for that.
+  "a slice with two readers": (
+    {"x": ([6, 8], "float16")},
+    "a = torch.relu(x)[:, ::2]\nb = torch.sin(a)\nc = torch.exp(a)\nreturn (a, b, c)"),
+  "a slice of an input with two readers": (
+    {"x": ([12], "float32")},
+    "a = x[::2]\nb = torch.cos(a)\nc = b * 2\nd = b.abs()\nreturn (a, c, d)"),
+  "a slice, then eager's own layout": (
+    {"x": ([3, 4, 6], "float32"), "w": ([6, 6], "float32")},
+    "a = torch.sigmoid(x)[:, 1:, ::2]\nb = a.transpose(1, 2)\nc = torch.sort(b, dim=-1)\nd = c[0] * 2\ne = b + 1\nreturn (a, d, e)"),
+  "an expanded value with two readers": (
+    {"x": ([2, 1, 4], "bfloat16")},
+    "a = x.expand(2, 3, 4)\nb = torch.sinh(a)\nc = torch.tanh(a)\nreturn (a, b, c)"),
+  # Whether contiguous() copies depends on the layout; here a write shows it.
+  "a slice made contiguous and written": (
+    {"x": ([6, 8], "float32")},
+    "a = torch.relu(x)[:, ::2]\nb = a.contiguous()\nb += 1\nc = a * 2\nreturn (a, b, c)"),
+  "strides of a tensor without elements": (
+    {"x": ([5, 3, 0, 16], "bfloat16")},
+    "a = x.permute(0, 3, 1, 2)\nb = torch.erf(a)\nc = torch.square(b)\nreturn (b, c)"),
+  # Targets that are getattr itself, which the strict rules let nobody else name.
+  "attributes": (
+    {"x": ([4, 6], "float32"), "y": ([6, 4], "float32")},
+    "a = torch.acos(x).mT\nb = a + y\nc = torch.exp(b).T\nreturn (c,)"),
+  # What dynamo records otherwise than it is written.
+  "addcdiv with a value": (
+    {"x": ([8, 6], "bfloat16"), "y": ([6], "bfloat16")},
+    "a = torch.exp(x)\nb = torch.addcdiv(a, y, a, value=0.3)\nreturn (torch.round(b, decimals=2),)"),
+  "new_tensor": (
+    {"x": ([4, 6], "float32")},
+    "a = torch.neg(x)\nb = a.new_tensor([1, 2])\nc = b.double()\nreturn (c * 2, torch.relu(a))"),
+  "threshold": (
+    {"x": ([4, 6], "float32")},
+    "a = torch.nn.functional.threshold(x, 0.1, 20.0)\nreturn (torch.logical_or(a, x),)"),
+  # A weight that is not contiguous decides over the layout of the result.
+  "conv_transpose1d with a transposed weight": (
+    {"x": ([17, 11, 9], "float32"), "w": ([11, 11, 3], "float32")},
+    "v = w.transpose(2, 1)\na = torch.conv_transpose1d(x, v, None, (2,), (1,), (0,), 1, (1,))\nb = a * 0.25\nreturn (a, torch.relu(b))"),
+  "the square of a mask": (
+    {"x": ([4, 6], "bool")},
+    "a = torch.square(x)\nreturn (torch.neg(a), a)"),
+  # Values without dimensions, in a type that numpy does not have.
+  "a bfloat16 number": (
+    {"x": ([2, 16], "bfloat16")},
+    "a = torch.linalg.vector_norm(x)\nreturn (torch.nn.functional.hardshrink(a),)"),
+  # A call that returns its operand, which is written afterwards; an axis of extent 1 has a stride of its own.
+  "a no-op, then a write": (
+    {"x": ([8, 6], "float32"), "m": ([1, 8], "bool")},
+    "a = m.transpose(1, 0)\nb = a[...]\nc = torch.logical_not(x)\nb &= True\nreturn (a, b, c)"),
+}
