@@ -84,6 +84,24 @@ def test_keyword_forms_match_by_hand_and_not_by_callable():
   assert torch.equal(gm(x, y)[0], torch.ones(3))
 
 
+def test_devices_of_a_pattern_are_taken_for_that_of_the_run():
+  model = lambda x: x + torch.zeros(3, device=torch.device("cpu"))  # noqa: E731
+
+  def a_pass_of(index):
+    pattern = hand_built(
+      ("x",),
+      lambda g, x: g.call_function(
+        operator.add, (x, g.call_function(torch.zeros, (3,), {"device": torch.device("cuda", index)}))
+      ),
+    )
+    return a_pass(pattern, function=wrapped(lambda x: x))
+
+  gm = captured(model, torch.randn(3))
+  assert apply(gm, a_pass_of(0))["matches"] == []
+  record = pass_manager.apply_pass(gm, a_pass_of(0), wrapped(lambda x: x), "cpu")
+  assert len(record["matches"]) == 1 and record["devices_moved"] == 1
+
+
 def test_a_callable_matches_c_bound_functions_and_methods_as_written():
   model = lambda x: torch.sigmoid(x).permute(1, 0).contiguous()  # noqa: E731
   gm = captured(model, torch.randn(2, 3))

@@ -59,6 +59,7 @@ std::vector<PassSpec> clone(const std::vector<PassSpec>& specs);
 
 /// Nodes that a pass's pattern replaces.
 size_t replaced_nodes(const PassSpec& spec);
+
 /// What the call of a pass at `node` is given, in the order of the pattern's placeholders.
 std::vector<Binding> bindings_of(const Graph& graph, NodeId node);
 

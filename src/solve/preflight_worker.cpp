@@ -83,6 +83,18 @@ Json first_variant(const Json& reply) {
   return reply["variants"][0];
 }
 
+// Whether a pattern names a device other than that of the run.
+bool moved_devices(const Json& result) {
+  if (!result.contains("graphs")) return false;
+  for (const Json& graph : result["graphs"]) {
+    if (!graph.contains("passes")) continue;
+    for (const Json& pass : graph["passes"]) {
+      if (pass.contains("devices_moved")) return true;
+    }
+  }
+  return false;
+}
+
 // Which passes are to blame: those the worker names, else every pass that launches kernels.
 std::vector<std::string> blamed(const Json& result, const std::vector<PassSpec>& passes) {
   std::set<std::string> names;
@@ -324,7 +336,9 @@ Status WorkerPreflight::take_smoke(const StateUnderTest& state, const Trial& tri
   if (result.value("ok", false)) {
     put(variant, "poison", Proof::State::kProven, std::string(kInterpreter),
         "one poisoned call on each input family");
-    put(variant, "numerics", Proof::State::kProven, std::string(kInterpreter), trial.note);
+    std::string said = trial.note;
+    if (moved_devices(result)) said += "; devices that the model and the patterns name taken for the CPU";
+    put(variant, "numerics", Proof::State::kProven, std::string(kInterpreter), std::move(said));
     for (Proof& proof : variant.proofs) {
       if (proof.subject == "structure") proof.by += " and torch.compile on the CPU";
     }

@@ -38,6 +38,10 @@ REGIONS = {
   "threshold": (
     {"x": ([4, 6], "float32")},
     "a = torch.nn.functional.threshold(x, 0.1, 20.0)\nreturn (torch.logical_or(a, x),)"),
+  # A device that the model names is rewritten for a run on the CPU; the pattern names it too.
+  "a factory on a device": (
+    {"x": ([4, 8], "float16")},
+    "a = torch.linspace(0.5, 1.0, 8, dtype=torch.float32, device=device(type='cuda', index=0))\nb = torch.ne(a, x)\nreturn (b,)"),
   # A weight that is not contiguous decides over the layout of the result.
   "conv_transpose1d with a transposed weight": (
     {"x": ([17, 11, 9], "float32"), "w": ([11, 11, 3], "float32")},

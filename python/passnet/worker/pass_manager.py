@@ -70,10 +70,34 @@ def _splice(graph, pattern, replacement, match, renamed):
   return bound, [n.name for n in returned]
 
 
-def apply_pass(gm, loaded, call):
-  """Rewrites `gm` with one pass. Returns its record; errors are recorded and raised."""
+def _move_devices(graph, device):
+  """Devices that a pattern names, as those of a model that runs elsewhere are rewritten; how many there were."""
+  moved = 0
+
+  def swap(value):
+    nonlocal moved
+    if not isinstance(value, torch.device) or value.type == device:
+      return value
+    moved += 1
+    return torch.device(device)
+
+  for node in graph.nodes:
+    node.args = torch.fx.node.map_aggregate(node.args, swap)
+    node.kwargs = torch.fx.node.map_aggregate(node.kwargs, swap)
+  return moved
+
+
+def apply_pass(gm, loaded, call, device=None):
+  """Rewrites `gm` with one pass. Returns its record; errors are recorded and raised.
+
+  device: where the graph was made to run, if devices written in the pattern are to be taken for it.
+  """
   record = {"pass": loaded.name, "matches": []}
   pattern = tracer.pattern_graph(loaded.pattern)
+  if device is not None:
+    moved = _move_devices(pattern, device)
+    if moved:
+      record["devices_moved"] = moved
   replacement = tracer.replacement_graph(
     tracer.parameter_names(loaded.pattern), loaded.replacement_args, call
   )
@@ -98,11 +122,11 @@ class PassBackend:
 
   records: one entry per dynamo graph: {"passes": [record], "modified", "error"?}. observer: called as
   observer(pass name, ordinal of the call within this forward, args, outputs) after each wrapper call;
-  before(pass name, ordinal, args) in front of it.
+  before(pass name, ordinal, args) in front of it. device: see apply_pass.
   """
 
-  def __init__(self, pass_set, poisoned=True):
-    self.pass_set, self.poisoned = pass_set, poisoned
+  def __init__(self, pass_set, poisoned=True, device=None):
+    self.pass_set, self.poisoned, self.device = pass_set, poisoned, device
     self.records = []
     self.observer = self.before = None
     self._ordinals = {}
@@ -134,7 +158,7 @@ class PassBackend:
     self.records.append(record)
     for loaded in self.pass_set.passes:
       try:
-        done = apply_pass(gm, loaded, self._wrapper(loaded))
+        done = apply_pass(gm, loaded, self._wrapper(loaded), self.device)
       except Exception as e:
         record["error"] = {"pass": loaded.name, **describe(e, with_traceback=False)}
         raise

@@ -93,7 +93,7 @@ class VariantRun:
     if "live" in self.options["families"]:
       self._variances()
     torch._dynamo.reset()
-    self.backend = pass_manager.PassBackend(self.passes)
+    self.backend = pass_manager.PassBackend(self.passes, device="cpu" if self.device.type == "cpu" else None)
     if self.programs:
       self.backend.before, self.backend.observer = self._before, self._observe
     self.compiled = torch.compile(self.model, backend=self.backend)
