@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "score/record.h"
 #include "score/status.h"
+#include "score/tolerance.h"
 
 namespace passnet {
 namespace {
@@ -28,8 +29,7 @@ std::vector<double> trial_times(const Json& record) {
   return times;
 }
 
-Result<Measurement> measurement_of(const Json& record) {
-  PN_TRY(const score::Measured measured, score::measured_of(record));
+Measurement measurement_of(const score::Measured& measured) {
   const score::Judged judged = score::judge(measured, false);
   const score::OutcomeRow& row = score::row(judged.outcome);
   Measurement m;
@@ -42,6 +42,26 @@ Result<Measurement> measurement_of(const Json& record) {
   m.time_us = measured.compiled.e2e_us;
   if (!m.correct && !judged.evidence.empty()) m.why = judged.evidence.front();
   return m;
+}
+
+// Right on the sample's own inputs alone, by what the record says of the live family.
+bool right_on_own_inputs_alone(const score::Measured& measured) {
+  return measured.live_asked && measured.live_first_correct_t.value_or(99) > score::kBaseT;
+}
+
+// Time of the first over the other's: as the evaluator has it of the two states that it compares; else of the medians that
+// count, with the interval of all turns.
+std::optional<Interval> ratio_of(const Json& first, const Json& other, const score::Measured& measured,
+                                 const Measurement& a, const Measurement& b) {
+  if (measured.versus == first.value("compiler", "") && measured.versus_ratio && measured.versus_low &&
+      measured.versus_high)
+    return Interval{*measured.versus_ratio, *measured.versus_low, *measured.versus_high};
+  std::optional<Interval> ratio = ratio_of_blocks(trial_times(first), trial_times(other));
+  if (!ratio || !a.time_us || !b.time_us || *b.time_us <= 0) return ratio;
+  ratio->value = *a.time_us / *b.time_us;
+  ratio->low = std::min(ratio->low, ratio->value);
+  ratio->high = std::max(ratio->high, ratio->value);
+  return ratio;
 }
 
 Result<std::string> next_folder(FileSystem& files, const std::string& runs) {
@@ -90,18 +110,44 @@ Result<Evaluation> evaluation_of(const eval::EvalReport& report, const Evaluatio
   if (report.runs.size() != 1) return internal_error("solve.runs", "an evaluation of one sample has one run");
   const eval::EvalRun& run = report.runs.front();
   evaluation.folder = run.out;
-  std::map<std::pair<std::string, std::string>, std::vector<double>> times;
+  struct Seen {
+    const Json* record = nullptr;
+    score::Measured measured;
+  };
+  std::map<std::string, std::map<std::string, Seen>> seen;  // by variant, by compiler
   for (const Json& record : run.records) {
     const std::string variant = record.value("variant", ""), compiler = record.value("compiler", "");
-    PN_TRY(evaluation.results[compiler][variant], measurement_of(record));
-    times[{compiler, variant}] = trial_times(record);
-    if (const auto said = record.find("comparable"); said != record.end() && *said == false)
-      evaluation.comparable = false;
+    PN_TRY(score::Measured measured, score::measured_of(record));
+    evaluation.results[compiler][variant] = measurement_of(measured);
+    if (measured.comparable == false) evaluation.comparable = false;
+    seen[variant][compiler] = {&record, std::move(measured)};
   }
   const std::string& first = request.contenders.front().name;
-  for (auto& [compiler, variants] : evaluation.results) {
-    for (auto& [variant, m] : variants)
-      if (compiler != first) m.ratio = ratio_of_blocks(times[{first, variant}], times[{compiler, variant}]);
+  for (auto& [variant, by_compiler] : seen) {
+    const auto base = by_compiler.find(first);
+    // Where a backend that changes nothing, or the state that is challenged, fails on the live family too, it is eager that
+    // does not equal itself there.
+    bool live_tells = true;
+    for (const Contender& contender : request.contenders) {
+      const auto it = by_compiler.find(contender.name);
+      const bool witness =
+          contender.kind == "nope" || (contender.name == first && request.contenders.size() > 1 &&
+                                       request.contenders[1].kind == "pass_mgr");
+      if (witness && it != by_compiler.end() && right_on_own_inputs_alone(it->second.measured))
+        live_tells = false;
+    }
+    for (auto& [compiler, it] : by_compiler) {
+      Measurement& m = evaluation.results[compiler][variant];
+      if (m.correct && live_tells && it.measured.kind == "pass_mgr" &&
+          right_on_own_inputs_alone(it.measured)) {
+        m.correct = false;
+        m.outcome = kDegenerateOnly;
+        m.why = "right on the sample's own inputs, which are degenerate, and not on live ones";
+      }
+      if (compiler != first && base != by_compiler.end())
+        m.ratio =
+            ratio_of(*base->second.record, *it.record, it.measured, evaluation.results[first][variant], m);
+    }
   }
   for (const score::CompilerScore& c : report.score.compilers) evaluation.scores[c.compiler] = c.score;
   for (const std::string& variant : request.variants)

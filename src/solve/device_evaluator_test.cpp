@@ -2,7 +2,8 @@
 
 #include "solve/device_evaluator.h"
 
-#include <cstdlib>
+#include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -178,6 +179,36 @@ TEST_F(DeviceEvaluatorTest, WhatTheRecordsSayOfFailures) {
   });
   EXPECT_EQ(m.outcome, "timeout");
   EXPECT_TRUE(m.counts && !m.correct);
+}
+
+TEST_F(DeviceEvaluatorTest, WhatIsRightOnDegenerateInputsAloneIsNotRight) {
+  const auto outcome = [&](const std::set<std::string>& fails) {
+    const Result<Evaluation> evaluation = run([&](Json& r) {
+      r["live"] = {
+          {"first_correct_t", fails.contains(r["compiler"].get<std::string>()) ? Json(-2) : Json(-6)}};
+      if (r["kind"] != "pass_mgr") r["kind"] = "nope";
+    });
+    EXPECT_TRUE(evaluation.ok());
+    const Measurement* m = evaluation->find("candidate", "float32/0");
+    return m->correct ? "right" : m->outcome;
+  };
+  EXPECT_EQ(outcome({}), "right");
+  EXPECT_EQ(outcome({"candidate"}), "degenerate_only");
+  // Then it is eager that does not equal itself there.
+  EXPECT_EQ(outcome({"candidate", "nope"}), "right");
+  EXPECT_EQ(outcome({"candidate", "best"}), "right");
+}
+
+TEST_F(DeviceEvaluatorTest, TheEvaluatorsOwnRatioCountsWhereItHasOne) {
+  const Result<Evaluation> evaluation = run([](Json& r) {
+    if (r["compiler"] == "candidate")
+      r["versus"] = {{"compiler", "best"}, {"ratio", 1.9}, {"interval_90", {1.8, 2.1}}};
+  });
+  ASSERT_TRUE(evaluation.ok());
+  const Measurement* m = evaluation->find("candidate", "float32/0");
+  ASSERT_TRUE(m != nullptr && m->ratio.has_value());
+  EXPECT_EQ(m->ratio->low, 1.8);
+  EXPECT_NEAR(evaluation->find("nope", "float32/0")->ratio->value, 2, 1e-9);
 }
 
 TEST_F(DeviceEvaluatorTest, WithoutAGpuTimesAreNotComparable) {

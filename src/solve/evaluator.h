@@ -32,9 +32,12 @@ struct EvaluationRequest {
   double seconds = 600;               ///< nothing more is started after these
 };
 
+/// The outcome of what is right on the sample's own inputs alone: constants and zeros, on which much is right.
+inline constexpr const char* kDegenerateOnly = "degenerate_only";
+
 /// One contender on one variant.
 struct Measurement {
-  std::string outcome;  ///< a name of score/outcomes.def
+  std::string outcome;  ///< a name of score/outcomes.def, or kDegenerateOnly
   bool correct = false;
   bool counts =
       true;  ///< false: the surroundings failed, or eager does not equal itself: says nothing of the passes
