@@ -218,10 +218,10 @@ TEST(Report, ARecordOfOneVariantAndCompilerCountsOnceTheLatest) {
 
 // What the clock of a strict run's reference saw, what the trials claim of it, and what such blocks take beside.
 TEST(Record, TheReferencesClockIsOverwhelmedByWhatIsMissingAlone) {
-  const auto ratio = [](double seen, double claimed, std::optional<double> beside) {
+  const auto ratio = [](double seen, double claimed, std::optional<double> beside, bool comparable = true) {
     Json clock = {{"seen", seen}, {"claimed", claimed}};
     if (beside) clock["beside"] = *beside;
-    const auto m = measured_of({{"schema", kRecordSchema}, {"own_clock", clock}});
+    const auto m = measured_of({{"schema", kRecordSchema}, {"own_clock", clock}, {"comparable", comparable}});
     return m.ok() ? m->clock_ratio : std::nullopt;
   };
   EXPECT_FALSE(ratio(0.050, 0.045, 0.0));
@@ -230,6 +230,8 @@ TEST(Record, TheReferencesClockIsOverwhelmedByWhatIsMissingAlone) {
   EXPECT_FALSE(ratio(0.015, 0.001, 0.0));    // too little to tell
   EXPECT_FALSE(ratio(1.0, 0.85, 0.0));       // less than a fifth
   EXPECT_TRUE(ratio(1.0, 0.30, 0.40));
+  EXPECT_FALSE(ratio(1.0, 0.25, 0.0, false));  // interpreted
+  EXPECT_TRUE(ratio(1.0, 0.01, 0.02, false));
   EXPECT_TRUE(ratio(0.050, 0.005, std::nullopt));
 }
 

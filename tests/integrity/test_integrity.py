@@ -1,7 +1,10 @@
 """Every exploit that needs no GPU, under strict and under public source rules: what becomes of it and which layer catches it."""
 import json
+import math
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 
@@ -132,6 +135,48 @@ def test_the_honest_corpus(tmp_path):
       found.update({(rules, e.id, "strict protocol"): again[e.id] for e in entries if simple(again[e.id]["outcome"]) != "correct"})
     found.update({(rules, e.id): got[e.id] for e in entries if simple(got[e.id]["outcome"]) != "correct"})
   assert not {k: (v["outcome"], v["evidence"][:2]) for k, v in found.items()}
+
+
+# What is an accusation. Outputs of passes for a GPU may differ from eager's on a CPU, so that these say nothing here.
+FLAGS = {"rejected_source", "forbidden_op", "replacement_ops", "kept_state", "changed_inputs", "clock_mismatch", "forged_answer", "load_error"}
+SMALL = 1 << 20  # bytes of inputs: larger ones are interpreted for minutes
+
+
+def solved_samples(folder):
+  """Of the samples in PASSNET_DATA that have a small variant: that variant and the passes that solve writes."""
+  data = pathlib.Path(os.environ.get("PASSNET_DATA") or ROOT.parent / "shared" / "data" / "samples")
+  out = []
+  for root in sorted(p.parent for p in data.glob("*/graph_list.txt")) if data.is_dir() else []:
+    whole = folder / "solved" / root.name
+    done = subprocess.run([BINARY, "solve", str(root), "--no-preflight-run", "--no-gpu", "--quiet", "--json", "--out", str(whole)], capture_output=True, text=True)
+    sizes = {}
+    for label in (root / "graph_list.txt").read_text().split():
+      shapes = re.findall(r"shape = \[([\d, ]*)\]", (root / label / "weight_meta.py").read_text())
+      sizes[label] = 4 * sum(math.prod(int(n) for n in shape.replace(",", " ").split()) for shape in shapes)
+    label = min(sizes, key=sizes.get)
+    if done.returncode == 0 and sizes[label] <= SMALL:
+      target = folder / "one" / root.name
+      shutil.copytree(root / label, target / label)
+      shutil.copytree(whole / "pass_dir", target / "pass_dir")
+      (target / "graph_list.txt").write_text(label + "\n")
+      out.append(target)
+  return out
+
+
+@in_soak
+def test_no_flag_in_twenty_repeats(tmp_path):
+  """Everything that only looks like an exploit, and what solve writes, again and again under the protocol that looks closest."""
+  look_alikes = write(tmp_path / "honest", [e for e in honest.HONEST if e.strict])
+  passes = solved_samples(tmp_path)
+  flagged = {}
+  for i in range(int(os.environ.get("PASSNET_REPEATS", "20"))):
+    got = evaluate([*look_alikes, *passes], tmp_path / f"out{i}", "--protocol", "strict", "--sample-deadline", "600", trials=4)
+    assert len(got) == len(look_alikes) + len(passes)
+    for sample, v in got.items():
+      own = sample in {p.name for p in look_alikes}
+      if v["outcome"] in FLAGS or (own and simple(v["outcome"]) != "correct"):
+        flagged[i, sample] = (v["outcome"], v["evidence"][:2])
+  assert not flagged
 
 
 # ---- rows with a test of their own
