@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from passnet.worker import compare, eval_server, protocol, sandbox
+from passnet.worker import compare, eval_child, eval_server, protocol, sandbox
 from passnet.worker.errors import WorkerError
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -280,3 +280,16 @@ def test_the_filter_reads_as_it_is_meant():
   assert len(program) == 5 + 2 * len(sandbox.DENIED) and program[-1] == (0x06, 0, 0, 0x7FFF0000)
   with pytest.raises(WorkerError):
     protocol.decode(b"\x00\x00")
+
+
+def test_nothing_follows_the_last_answer():
+  """A child that waits for the lock under which it leaves says so to nobody: the parent would take it for forged."""
+  read, write = os.pipe()
+  answers = eval_child.Answers(write, "n")
+  answers.send({"phase": "compare"})
+  answers.last({"records": []})
+  answers.send({"phase": "lock"})
+  os.close(write)
+  with os.fdopen(read, "rb") as f:
+    data = f.read()
+  assert b"records" in data and b"compare" in data and b"lock" not in data

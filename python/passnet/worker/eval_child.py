@@ -19,12 +19,18 @@ from .errors import describe
 
 
 class Answers:
-  """The child's end of the channel."""
+  """The child's end of the channel. The parent takes nothing behind the last answer for the child's own."""
 
   def __init__(self, fd, nonce):
-    self.fd, self.nonce, self.number = fd, nonce, 0
+    self.fd, self.nonce, self.number, self.ended = fd, nonce, 0, False
+
+  def last(self, fields):
+    self.send(fields)
+    self.ended = True
 
   def send(self, fields):
+    if self.ended:  # waiting for the lock under which the process leaves, say
+      return
     data = memoryview(protocol.encode({"v": protocol.VERSION, "id": self.number, "nonce": self.nonce, **fields}))
     self.number += 1
     while data:
@@ -91,7 +97,7 @@ def run(job, fd):
           torch.cuda.synchronize(device)
         name = device_lock.device_name(torch.device("cuda", device.index or 0))
       except Exception as e:  # noqa: BLE001
-        answers.send({"device_failed": describe(e)})
+        answers.last({"device_failed": describe(e)})
         return 3
       if job.get("memory_fraction"):
         torch.cuda.set_per_process_memory_fraction(job["memory_fraction"])
@@ -105,12 +111,12 @@ def run(job, fd):
     else:
       records = evaluate.evaluate_job(job, report, lock)
     waited = {k: round(v, 3) for k, v in device_lock.waited.items()}
-    answers.send({"records": records, "machine": record.device_facts(device), "sandbox": reached, "waited": waited})
+    answers.last({"records": records, "machine": record.device_facts(device), "sandbox": reached, "waited": waited})
     if lock is not None and device.type == "cuda":
       _leave_under_lock(lock(torch.device("cuda", device.index or 0)))
     return 0
   except BaseException as e:  # noqa: BLE001 - sys.exit in somebody's pass ends the job, not the account of it
-    answers.send({"failed": describe(e)})
+    answers.last({"failed": describe(e)})
     return 4
 
 
