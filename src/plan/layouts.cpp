@@ -57,6 +57,15 @@ bool share(const Meta& a, const Meta& b) {
   });
 }
 
+bool is_written(const Graph& graph, const Meta& meta) {
+  std::vector<StorageId> mine;
+  collect(meta, mine);
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) {
+    return std::any_of(node->writes.begin(), node->writes.end(),
+                       [&](StorageId id) { return std::find(mine.begin(), mine.end(), id) != mine.end(); });
+  });
+}
+
 }  // namespace
 
 std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCall> calls) {
@@ -98,7 +107,10 @@ std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCa
                             {node.name}}};
     }
     for (const NodeId input : inputs) {
-      if (share(node.meta, now.node(input).meta) == share(was.meta, graph.node(input).meta)) continue;
+      const bool shares = share(node.meta, now.node(input).meta);
+      if (shares == share(was.meta, graph.node(input).meta)) continue;
+      // A copy in place of a view shows only where one of the two is written.
+      if (!shares && !is_written(graph, was.meta)) continue;
       return LayoutProblem{blamed,
                            {"layout",
                             fmt::format("whether {} shares memory with {} depends on a layout that the call "

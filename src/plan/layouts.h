@@ -26,7 +26,7 @@ struct LayoutProblem {
 /// everything computed from them outside the passes, so that a later call is written for what it will really be given.
 ///
 /// A problem where another layout changes more than speed: a view that cannot be taken of it, or a value that shares memory
-/// with its operand where eager's does not, or the other way round.
+/// with its operand where eager's does not, or the other way round and one of them is written.
 std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCall> calls);
 
 }  // namespace passnet

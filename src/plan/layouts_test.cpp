@@ -85,6 +85,20 @@ output ((%a, %c))
   EXPECT_EQ(strides_of(graph, "a"), (Strides{8, 2}));  // nothing is changed then
 }
 
+TEST(Layouts, ACopyInPlaceOfAViewIsAProblemOnlyIfItIsWritten) {
+  const std::string_view kHead = R"(
+%q : f32[1,2,8,4]{64,32,4,1}@0 = placeholder
+%a = call_function torch.nn.functional.scaled_dot_product_attention(%q, %q, %q)
+%b = call_method transpose(%a, 1, 2)
+%c = call_method reshape(%b, 1, 8, 8)
+)";
+  Graph read_only = graph_of(std::string(kHead) + "output ((%c,))\n");
+  EXPECT_FALSE(settle_layouts(read_only, calls_of(read_only, {"a"})));
+  EXPECT_EQ(strides_of(read_only, "c"), (Strides{64, 8, 1}));
+  Graph written = graph_of(std::string(kHead) + "%d = call_method add_(%c, 1)\noutput ((%d, %b))\n");
+  EXPECT_TRUE(settle_layouts(written, calls_of(written, {"a"})));
+}
+
 // The whole planner: whatever it chooses, each call is written for what it will be given.
 TEST(Layouts, EntriesAreWrittenForWhatOtherCallsGive) {
   std::vector<CapturedVariant> variants;
