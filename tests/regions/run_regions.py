@@ -95,7 +95,7 @@ def failures_of(reply):
   for call in result["calls"]:
     where = f"{call['family']} {call['mode']}"
     if "error" in call:
-      out.append(f"{where}: {call['error'].get('code')} {call['error'].get('type', '')}: {call['error'].get('message', '')}"[:600])
+      out.append(f"{where}: {call['error'].get('code')}: {call['error'].get('message', '')}"[:600])
     for wrapper in call.get("wrappers", []):
       if wrapper.get("ok", True):
         continue
@@ -114,7 +114,7 @@ def failures_of(reply):
 def not_compiled(reply):
   """Eager runs it, dynamo does not trace it (a shift of booleans): no backend is asked, and there is nothing to judge."""
   result = reply.get("variants", [{}])[0]
-  errors = [c["error"].get("type") for c in result.get("calls", []) if "error" in c]
+  errors = [c["error"].get("code") for c in result.get("calls", []) if "error" in c]
   return errors[:1] == ["TorchRuntimeError"]
 
 
@@ -124,6 +124,12 @@ def only_eager_differs(reply):
   return "calls" in result and all(
     "error" not in c and not c["violations"] and not c.get("inputs") and not c.get("alias_added")
     and c["wrappers"] and all(w.get("ok", w["identity"]) for w in c["wrappers"]) for c in result["calls"])
+
+
+def few_elements(reply):
+  """At most 3 of 1,000 elements of each output, which is less than a written slice of a small tensor has."""
+  outputs = [o for c in reply.get("variants", [{}])[0].get("calls", []) for o in c.get("outputs", [])]
+  return bool(outputs) and all(o["ok"] or o.get("outside", 1) * 1000 <= 3 * o.get("compared", 0) for o in outputs)
 
 
 def run_sample(folder, label, answer, families, seed=1):
@@ -196,8 +202,8 @@ class Runner:
     if problems and not answer["failures"] and only_eager_differs(reply):
       # A step (argmax, floor, a comparison) makes one of a last place by which the CPU differs from a GPU. That depends on
       # the numbers; a call at the wrong place, or a value from before a write, does not.
-      others = [failures_of(run_sample(folder, label, answer, ["live"], seed)) for seed in (2, 3, 4)]
-      if sum(not p for p in others) >= 2:
+      others = [run_sample(folder, label, answer, ["live"], seed) for seed in (2, 3, 4)]
+      if sum(not failures_of(r) for r in others) >= 2 or all(few_elements(r) for r in (reply, *others)):
         problems = []
         counts["notes"]["a step over a last place on some inputs"] += 1
     if not_compiled(reply):
