@@ -88,6 +88,8 @@ Result<ProgramPlan> Planner::run() {
     const Array& a = program_.arrays()[i];
     if (is_complex(a.dtype))
       return refuse("complex", static_cast<ArrayId>(i), "complex numbers have no kernel");
+    if (a.kind == Array::Kind::kReduce && product(a.extents) == 0 && product(a.shape) != 0)
+      return refuse("empty_reduction", static_cast<ArrayId>(i), "it folds no elements");
     if (a.kind != Array::Kind::kInput) continue;
     const TensorMeta& meta = program_.inputs()[static_cast<size_t>(a.input)];
     Buffer b;

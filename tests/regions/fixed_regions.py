@@ -24,6 +24,9 @@ REGIONS = {
   "strides of a tensor without elements": (
     {"x": ([5, 3, 0, 16], "bfloat16")},
     "a = x.permute(0, 3, 1, 2)\nb = torch.erf(a)\nc = torch.square(b)\nreturn (b, c)"),
+  "a norm of no elements": (
+    {"x": ([8, 0], "float16")},
+    "a = x[1:]\nb = torch.linalg.vector_norm(a)\nreturn (torch.floor(b),)"),
   # Targets that are getattr itself, which the strict rules let nobody else name.
   "attributes": (
     {"x": ([4, 6], "float32"), "y": ([6, 4], "float32")},
