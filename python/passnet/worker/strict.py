@@ -69,6 +69,8 @@ class Candidate:
     warm.finish()
     with contextlib.ExitStack() as stack:
       self.session = stack.enter_context(interpreter.Session()) if self.device.type == "cpu" else None
+      if self.device.type == "cuda":
+        torch.set_num_threads(2)  # many children share the cores; before the settings are noted, or it would seem the pass's doing
       state = audit.snapshot()
       while True:
         message = self.channel.read()
@@ -87,7 +89,6 @@ class Candidate:
 
   def do_load(self, message):
     if self.device.type == "cuda":
-      torch.set_num_threads(2)
       torch.cuda.init()
       torch.zeros(1, device=self.device)
       torch.cuda.synchronize(self.device)
