@@ -36,6 +36,8 @@ Result<std::vector<Variant>> variants_of(FileSystem& files, const std::string& d
 
 CommandResult native(CommandContext& context, const CaptureArguments& arguments) {
   CommandResult result;
+  // Either of the two takes as long as a good part of the capture itself, and one is all that is shown.
+  const bool as_json = context.options.json || arguments.format == "json";
   Json variants = Json::array();
   for (const std::string& directory : arguments.directories) {
     auto listed = variants_of(context.files, directory, result);
@@ -47,18 +49,21 @@ CommandResult native(CommandContext& context, const CaptureArguments& arguments)
       if (!captured.ok()) return CommandResult::error(std::move(captured).error());
       Json graphs = Json::array();
       for (size_t g = 0; g < captured->graphs.size(); ++g) {
-        graphs.push_back(graph_json(*captured, g));
+        if (as_json) {
+          graphs.push_back(graph_json(*captured, g));
+          continue;
+        }
         result.text += fmt::format("# {}{}\n{}", variant.label,
                                    captured->graphs.size() > 1 ? fmt::format(" graph {}", g) : "",
                                    print(captured->graphs[g]));
       }
       for (Diagnostic& finding : captured->findings) result.findings.push_back(std::move(finding));
-      variants.push_back({{"name", variant.label}, {"graphs", graphs}});
-      // One variant: its graphs stand at the top of the document, as the interface names them.
-      if (variants.size() == 1) result.document["graphs"] = graphs;
+      variants.push_back({{"name", variant.label}});
+      variants.back()["graphs"] = std::move(graphs);
     }
   }
-  if (variants.size() > 1) result.document.erase("graphs");
+  // One variant: its graphs stand at the top of the document, as the interface names them.
+  if (variants.size() == 1) result.document["graphs"] = std::move(variants[0]["graphs"]);
   if (variants.size() > 1) result.document["variants"] = std::move(variants);
   result.document["engine"] = "native";
   // Lines of graph_list.txt that are no variant count as well as what is wrong with one.
