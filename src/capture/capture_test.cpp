@@ -386,6 +386,16 @@ TEST(Folding, FollowsPython) {
   EXPECT_EQ(fold("//", Value::integer(1), Value::integer(0)), "division by zero");
   EXPECT_EQ(fold("+", Value::boolean(true), Value::integer(1)), "2");
   EXPECT_EQ(fold("*", Value::tuple({Value::integer(1)}), Value::integer(2)), "(1, 1)");
+  const std::string too_long = "the sequence gets too long";
+  EXPECT_EQ(fold("*", Value::tuple({Value::integer(1)}), Value::integer(1'000'000)), too_long);
+  // What is nested counts: a million million of them were copied until no memory was left.
+  const Value thousand = Value::tuple(std::vector<Value>(1000, Value::integer(1)));
+  EXPECT_EQ(fold("*", Value::tuple({thousand}), Value::integer(1000)), too_long);
+  EXPECT_EQ(fold("+", Value::list({thousand, thousand, thousand}), Value::list({thousand, thousand})),
+            too_long);
+  EXPECT_EQ(fold("+", Value::string(std::string(40000, 'x')), Value::string(std::string(40000, 'x'))),
+            too_long);
+  EXPECT_EQ(fold("*", Value::tuple({}), Value::integer(1'000'000'000)), "()");
   const Value seven =
       Value::tuple({Value::integer(0), Value::integer(1), Value::integer(2), Value::integer(3)});
   const auto at = [&](Value start, Value stop, Value step) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "capture/interpreter.h"
@@ -109,7 +111,11 @@ Result<Value> Interpreter::sequence(const Expr& e) {
       items.push_back(std::move(v));
     }
   }
-  return e.kind == ExprKind::kList ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+  Value out = e.kind == ExprKind::kList ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+  // A name for a sequence in sequences of such names: twice as long with every line.
+  if (value_size(out) > std::max(kMostNested, e.items.size() + 1))
+    return unsupported("a sequence of sequences that gets too long", e.span);
+  return out;
 }
 
 Result<bool> Interpreter::condition(const Expr& e) {

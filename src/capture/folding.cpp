@@ -11,7 +11,6 @@ namespace {
 bool is_integer(const Value& v) { return v.kind() == Value::Kind::kInt || v.kind() == Value::Kind::kBool; }
 
 constexpr const char* kOverflow = "the integer result does not fit 64 bits";
-constexpr std::size_t kMaxSequence = std::size_t{1} << 20;
 
 Folded integer_binary(std::string_view op, int64_t a, int64_t b) {
   int64_t out = 0;
@@ -82,11 +81,12 @@ Folded real_binary(std::string_view op, double a, double b) {
 }
 
 Folded repeat(const Value& sequence, int64_t count) {
-  const std::size_t size = sequence.items().size();
+  const std::size_t size = value_size(sequence);
   const std::size_t times = count < 0 ? 0 : static_cast<std::size_t>(count);
-  if (size != 0 && times > kMaxSequence / size) return Folded::no("the sequence gets too long");
+  if (!sequence.items().empty() && times > kMostComputed / size)
+    return Folded::no("the sequence gets too long");
   std::vector<Value> items;
-  for (std::size_t i = 0; i < times; ++i) {
+  for (std::size_t i = 0; i < times && !sequence.items().empty(); ++i) {
     items.insert(items.end(), sequence.items().begin(), sequence.items().end());
   }
   return Folded::of(sequence.kind() == Value::Kind::kList ? Value::list(std::move(items))
@@ -94,6 +94,13 @@ Folded repeat(const Value& sequence, int64_t count) {
 }
 
 }  // namespace
+
+std::size_t value_size(const Value& v) {
+  std::size_t size = 1 + (v.kind() == Value::Kind::kString ? v.text().size() / 16 : 0);
+  if (v.is_sequence())
+    for (const Value& item : v.items()) size += value_size(item);
+  return size;
+}
 
 bool holds_node(const Value& v) {
   bool found = false;
@@ -149,10 +156,10 @@ Folded fold_binary(std::string_view op, const Value& a, const Value& b) {
   }
   if (a.is_number() && b.is_number()) return real_binary(op, a.as_double(), b.as_double());
   if (op == "+" && a.kind() == b.kind()) {
+    if (value_size(a) + value_size(b) > kMostComputed) return Folded::no("the sequence gets too long");
     if (a.kind() == Value::Kind::kString) return Folded::of(Value::string(a.text() + b.text()));
     if (a.is_sequence()) {
       std::vector<Value> items = a.items();
-      if (items.size() + b.items().size() > kMaxSequence) return Folded::no("the sequence gets too long");
       items.insert(items.end(), b.items().begin(), b.items().end());
       return Folded::of(a.kind() == Value::Kind::kList ? Value::list(std::move(items))
                                                        : Value::tuple(std::move(items)));

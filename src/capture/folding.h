@@ -21,6 +21,12 @@ struct Folded {
 };
 
 bool holds_node(const Value& v);
+// Values in it, those of nested sequences and itself included; 16 characters of a string count as one.
+std::size_t value_size(const Value& v);
+// Sequences are copied wherever they are used: what is computed of others may not grow beyond this many values. What is
+// written out is as long as its text.
+inline constexpr std::size_t kMostComputed = std::size_t{1} << 12;
+inline constexpr std::size_t kMostNested = std::size_t{1} << 16;
 Folded fold_unary(std::string_view op, const Value& a);
 Folded fold_binary(std::string_view op, const Value& a, const Value& b);
 Folded fold_compare(std::string_view op, const Value& a, const Value& b);
