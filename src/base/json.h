@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,5 +17,11 @@ Result<Json> parse_json(std::string_view text, std::string_view file = {});
 
 /// Serialises without ever throwing: bytes that are no UTF-8 become U+FFFD. `indent` < 0 means one line.
 std::string dump_json(const Json& value, int indent = -1);
+
+/// The value, or null.
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 }  // namespace passnet

@@ -82,11 +82,10 @@ Folded real_binary(std::string_view op, double a, double b) {
 
 Folded repeat(const Value& sequence, int64_t count) {
   const std::size_t size = value_size(sequence);
-  const std::size_t times = count < 0 ? 0 : static_cast<std::size_t>(count);
-  if (!sequence.items().empty() && times > kMostComputed / size)
-    return Folded::no("the sequence gets too long");
+  const std::size_t times = count < 0 || sequence.items().empty() ? 0 : static_cast<std::size_t>(count);
+  if (times > kMostComputed / size) return Folded::no("the sequence gets too long");
   std::vector<Value> items;
-  for (std::size_t i = 0; i < times && !sequence.items().empty(); ++i) {
+  for (std::size_t i = 0; i < times; ++i) {
     items.insert(items.end(), sequence.items().begin(), sequence.items().end());
   }
   return Folded::of(sequence.kind() == Value::Kind::kList ? Value::list(std::move(items))

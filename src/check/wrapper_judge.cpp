@@ -16,14 +16,6 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
   return fmt::format("({}{})", fmt::join(sizes, ", "), sizes.size() == 1 ? "," : "");
 }
 
-bool same_layout(const std::vector<int64_t>& shape, const std::vector<int64_t>& a,
-                 const std::vector<int64_t>& b) {
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] > 1 && a[i] != b[i]) return false;
-  }
-  return true;
-}
-
 class Judge {
  public:
   Judge(const std::string& pass, const std::string& returned, const Graph& rewritten,
@@ -87,7 +79,7 @@ class Judge {
                       sizes_text(want.shape)));
       return;
     }
-    if (!got.stride || !want.stride || same_layout(want.shape, *got.stride, *want.stride)) return;
+    if (!got.stride || !want.stride || same_strides(want.shape, *got.stride, *want.stride)) return;
     // Other strides are seen by a view alone: every other operation reads through them.
     for (size_t id = static_cast<size_t>(call_.id) + 1; id < graph_.size(); ++id) {
       const Node& user = graph_.node(static_cast<NodeId>(id));

@@ -72,13 +72,9 @@ CommandResult run_eval(CommandContext& context, EvalArguments a) {
     return CommandResult::error(
         user_error("cli.usage", "--evaluator entry measures the sample's own pass_dir and nothing else")
             .with_hint("leave --compiler, --compare, --all-compilers and --pass-dir out"));
-  const bool cuda = o.device == "cuda";
-  const int cores = context.options.worker_count();
-  // Two cores are kept for timing where there are enough; a child that compiles needs one core and some gigabytes.
-  o.slots = context.options.jobs > 0 ? context.options.jobs
-            : cuda                   ? std::clamp(cores - 2, 1, 12)
-                                     : std::clamp(cores, 1, 4);
-  o.memory_bytes = a.memory_gb > 0 ? a.memory_gb * 1e9 : cuda ? 16e9 : 1e9;
+  eval::take_defaults(o, context.options.worker_count());
+  if (context.options.jobs > 0) o.slots = context.options.jobs;
+  if (a.memory_gb > 0) o.memory_bytes = a.memory_gb * 1e9;
   auto profile = chosen_profile(context);
   if (!profile.ok()) return CommandResult::error(std::move(profile).error());
   // Passes are written for a GPU whatever they are measured on, and their predictions are of one.

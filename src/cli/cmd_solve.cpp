@@ -60,9 +60,7 @@ Result<std::unique_ptr<Evaluator>> chosen_evaluator(CommandContext& context,
   eval::EvalOptions options;
   options.samples = {arguments.options.sample};
   options.device = context.options.device;
-  const int cores = context.options.worker_count();
-  options.slots = cuda ? std::clamp(cores - 2, 1, 12) : std::clamp(cores, 1, 4);
-  options.memory_bytes = cuda ? 16e9 : 1e9;
+  eval::take_defaults(options, context.options.worker_count());
   if (!cuda) options.warmup = 1, options.trials = 2;  // interpreted, and the times say nothing
   options.command = "passnet solve";
   const std::string root = arguments.options.out.empty() ? arguments.options.sample : arguments.options.out;

@@ -389,6 +389,13 @@ class Evaluation {
 
 }  // namespace
 
+// Two cores are kept for timing where there are enough; a child that compiles needs one core and some gigabytes.
+void take_defaults(EvalOptions& options, int cores) {
+  const bool cuda = options.device == "cuda";
+  options.slots = cuda ? std::clamp(cores - 2, 1, 12) : std::clamp(cores, 1, 4);
+  options.memory_bytes = cuda ? 16e9 : 1e9;
+}
+
 Result<EvalReport> evaluate(EvalContext& context, const EvalOptions& options) {
   return Evaluation(context, options).run();
 }

@@ -56,6 +56,9 @@ struct EvalOptions {
   std::string command;  // for run.json
 };
 
+// Children and bytes at once on a machine of so many cores, by the device of the options.
+void take_defaults(EvalOptions& options, int cores);
+
 // Where a run's files go, and what it came to.
 struct EvalRun {
   std::string sample;  // name of the folder

@@ -33,6 +33,14 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
+bool same_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& a,
+                  const std::vector<int64_t>& b) {
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] > 1 && a[i] != b[i]) return false;
+  }
+  return true;
+}
+
 Meta Meta::of(TensorMeta t) {
   Meta m;
   m.kind = Kind::kTensor;

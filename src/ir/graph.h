@@ -36,6 +36,9 @@ struct TensorMeta {
 };
 
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape);
+// Whether both stand for one layout of `shape`: the stride of an axis of extent 1 says nothing.
+bool same_strides(const std::vector<int64_t>& shape, const std::vector<int64_t>& a,
+                  const std::vector<int64_t>& b);
 
 // What a node evaluates to.
 struct Meta {

@@ -30,6 +30,17 @@ Status shape_of(const Call& call, std::string_view name, std::span<const int64_t
   return bad_argument(call, name, fmt::format("of shape [{}]", fmt::join(shape, ", ")));
 }
 
+Status index_fits(const Call& call, const TensorMeta& index, const TensorMeta& input, int axis) {
+  if (std::max(input.dim(), 1) != std::max(index.dim(), 1))
+    return bad_argument(call, "index", fmt::format("a tensor of {} dimensions, as `input` has", input.dim()));
+  for (int i = 0; i < std::min(index.dim(), input.dim()); ++i) {
+    const auto k = static_cast<size_t>(i);
+    if (i != axis && index.shape[k] > input.shape[k])
+      return bad_argument(call, "index", fmt::format("no larger than `input` along axis {}", i));
+  }
+  return ok_status();
+}
+
 Status broadcasts_to(const Call& call, std::string_view name, std::span<const int64_t> shape) {
   const TensorMeta* meta = call.tensor(name);
   if (meta == nullptr) return ok_status();

@@ -41,6 +41,8 @@ Result<std::string> format_arg(const Call& call, std::string_view name, std::str
 Diagnostic bad_argument(const Call& call, std::string_view name, std::string_view expected);
 // Refuses a tensor of another shape; None is accepted.
 Status shape_of(const Call& call, std::string_view name, std::span<const int64_t> shape);
+// Refuses an index of another rank than `input`, or larger than it along an axis other than `axis`.
+Status index_fits(const Call& call, const TensorMeta& index, const TensorMeta& input, int axis);
 // Refuses a tensor that does not broadcast to `shape`; None is accepted.
 Status broadcasts_to(const Call& call, std::string_view name, std::span<const int64_t> shape);
 // Why a lowering does not exist for this call.

@@ -26,24 +26,11 @@ ExprId read_index(Program& p, ArrayId array, std::span<const ExprId> at) {
   return p.cast(p.read(array, {at.begin(), at.end()}), DType::kInt64);
 }
 
-// An index may be smaller than the operand along every axis but `axis`, along which it may have any size.
-Status within(const Call& call, const TensorMeta& index, const TensorMeta& input, int axis) {
-  for (int i = 0; i < std::min(index.dim(), input.dim()); ++i) {
-    const auto k = static_cast<size_t>(i);
-    if (i != axis && index.shape[k] > input.shape[k])
-      return bad_argument(call, "index", fmt::format("no larger than `input` along axis {}", i));
-  }
-  return ok_status();
-}
-
 Result<Inferred> meta_gather(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(const TensorMeta* index, index_arg(call, "index"));
   PN_TRY(const int axis, axis_arg(call, "dim", input->dim()));
-  if (std::max(input->dim(), 1) != std::max(index->dim(), 1))
-    return bad_argument(call, "index",
-                        fmt::format("a tensor of {} dimensions, as `input` has", input->dim()));
-  PN_CHECK_OK(within(call, *index, *input, axis));
+  PN_CHECK_OK(index_fits(call, *index, *input, axis));
   return fresh(index->shape, input->dtype);
 }
 

@@ -28,12 +28,9 @@ Result<Inferred> meta_scatter(const Call& call) {
   PN_TRY(const int axis, axis_arg(call, "dim", input->dim()));
   const TensorMeta* src = call.tensor("src");
   if (src != nullptr && src->dim() == 0) src = nullptr;  // a number
-  if (std::max(index->dim(), 1) != std::max(input->dim(), 1))
-    return bad_argument(call, "index", fmt::format("of {} dimensions, as `input` has", input->dim()));
+  PN_CHECK_OK(index_fits(call, *index, *input, axis));
   for (int i = 0; i < std::min(index->dim(), input->dim()); ++i) {
     const auto k = static_cast<size_t>(i);
-    if (i != axis && index->shape[k] > input->shape[k])
-      return bad_argument(call, "index", fmt::format("no larger than `input` along axis {}", i));
     if (src != nullptr && (k >= src->shape.size() || index->shape[k] > src->shape[k]))
       return bad_argument(call, "src", fmt::format("no smaller than `index` along axis {}", i));
   }

@@ -14,14 +14,10 @@ namespace {
 
 bool is_call(const Node& node) { return node.op == NodeOp::kCallFunction || node.op == NodeOp::kCallMethod; }
 
-// Axes of extent 1 may have any stride, tensors without elements any at all.
+// Tensors without elements may have any strides.
 bool same_layout(const TensorMeta& a, const TensorMeta& b) {
   if (a.stride.has_value() != b.stride.has_value()) return false;
-  if (!a.stride || a.numel() <= 1) return true;
-  for (size_t i = 0; i < a.shape.size(); ++i) {
-    if (a.shape[i] != 1 && (*a.stride)[i] != (*b.stride)[i]) return false;
-  }
-  return true;
+  return !a.stride || a.numel() <= 1 || same_strides(a.shape, *a.stride, *b.stride);
 }
 
 bool same_layout(const Meta& a, const Meta& b) {

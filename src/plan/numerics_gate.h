@@ -13,8 +13,9 @@ namespace passnet {
 ///  * What gives the library's own bits (ops/library.h: most 1x1 and depthwise convolutions, 16-bit linear layers) is
 ///    as eager's, whatever follows.
 ///  * product.tf32: a float32 convolution of which it is not known whether the library rounds its operands to tf32.
-///  * product.order: float32 products sum in another order: 2^-24 * K * rms(x) * rms(w) with inputs of deviation 0.5
-///    must stay below 5e-6 (K up to 335; K = 4096 was outside on 81% of the elements). 16-bit convolutions of more than
+///  * product.order: float32 products sum in another order: 2^-24 * K * rms(x) * rms(w) must stay below 5e-6, with
+///    rms as the sample draws its inputs and 0.5 for what is computed (K up to 335; K = 4096 was outside on 81% of the
+///    elements); where more follows than moves, 2^-24 * sqrt(K) as well. 16-bit convolutions of more than
 ///    384 terms were outside by their order alone.
 ///  * product.attention: attention of a size at which the library's rounding is not known.
 ///  * product.rounding: a 16-bit product agrees to one unit in the last place, which is inside the tolerance; after one

@@ -199,8 +199,6 @@ std::string closing(const ScoreReport& report, std::string_view bullet) {
   return out;
 }
 
-Json maybe(const std::optional<double>& v) { return v ? Json(*v) : Json(); }
-
 Json variant_json(const ScoredVariant& v) {
   const Measured& m = v.measured;
   const Judged& j = v.judged;
@@ -228,12 +226,12 @@ Json variant_json(const ScoredVariant& v) {
           {"estimated", j.estimated},
           {"correct", is_correct(j)},
           {"first_correct_t", j.first_correct_t ? Json(*j.first_correct_t) : Json()},
-          {"speedup_e2e", maybe(j.speedup)},
-          {"speedup_gpu", maybe(m.speedup_gpu)},
-          {"eager_e2e_us", maybe(m.eager.e2e_us)},
-          {"eager_gpu_us", maybe(m.eager.gpu_us)},
-          {"compiled_e2e_us", maybe(m.compiled.e2e_us)},
-          {"compiled_gpu_us", maybe(m.compiled.gpu_us)},
+          {"speedup_e2e", or_null(j.speedup)},
+          {"speedup_gpu", or_null(m.speedup_gpu)},
+          {"eager_e2e_us", or_null(m.eager.e2e_us)},
+          {"eager_gpu_us", or_null(m.eager.gpu_us)},
+          {"compiled_e2e_us", or_null(m.compiled.e2e_us)},
+          {"compiled_gpu_us", or_null(m.compiled.gpu_us)},
           {"max_diff", diffs},
           {"passes", passes},
           {"score_alone", v.alone},
@@ -242,8 +240,8 @@ Json variant_json(const ScoredVariant& v) {
           {"comparable", m.comparable ? Json(*m.comparable) : Json()},
           {"versus", m.versus_ratio ? Json{{"compiler", m.versus},
                                            {"ratio", *m.versus_ratio},
-                                           {"low_90", maybe(m.versus_low)},
-                                           {"high_90", maybe(m.versus_high)}}
+                                           {"low_90", or_null(m.versus_low)},
+                                           {"high_90", or_null(m.versus_high)}}
                                     : Json()},
           {"evidence", j.evidence},
           {"differences", j.differences}};
@@ -287,18 +285,18 @@ Json to_json(const ScoreReport& report) {
                   {"macro", macro},
                   {"correct", c.correct},
                   {"at_least_1", c.at_least_1},
-                  {"gmean", maybe(c.gmean)},
+                  {"gmean", or_null(c.gmean)},
                   {"fast_1", c.correct > 0 ? Json(static_cast<double>(c.at_least_1) / c.correct) : Json()},
                   {"estimated", c.estimated},
                   {"score_if_failing_were_1", c.if_failing_were_1},
-                  {"fixed_cost_us", maybe(c.fixed_cost_us)},
+                  {"fixed_cost_us", or_null(c.fixed_cost_us)},
                   {"stable", nullptr}};
     if (c.stable)
       entry["stable"] = {{"variants", c.stable->variants},
                          {"correct", c.stable->correct},
                          {"at_least_1", c.stable->at_least_1},
                          {"score", c.stable->score},
-                         {"gmean", maybe(c.stable->gmean)}};
+                         {"gmean", or_null(c.stable->gmean)}};
     compilers.push_back(std::move(entry));
   }
   for (const ScoredVariant& v : report.variants) variants.push_back(variant_json(v));
@@ -325,7 +323,7 @@ Json to_json(const ScoreReport& report) {
                       {"action", guide->action}});
   for (const LogFacts& log : report.logs)
     logs.push_back({{"any_matched", log.any_matched ? Json(*log.any_matched) : Json()},
-                    {"aggregated_speedup", maybe(log.aggregated)},
+                    {"aggregated_speedup", or_null(log.aggregated)},
                     {"filtered", log.filtered},
                     {"hints", log.hints}});
   return {{"compat", report.options.compat},
@@ -335,7 +333,7 @@ Json to_json(const ScoreReport& report) {
           {"families", families},
           {"advice", advice},
           {"logs", logs},
-          {"service_score", maybe(report.service_score)}};
+          {"service_score", or_null(report.service_score)}};
 }
 
 Json tables_json() {

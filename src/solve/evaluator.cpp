@@ -12,14 +12,12 @@ namespace {
 
 constexpr std::string_view kSchema = "passnet.evaluations/1";
 
-Json maybe(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
 Json measurement_json(const Measurement& m) {
   Json json = {{"outcome", m.outcome},
                {"correct", m.correct},
                {"counts", m.counts},
-               {"eager_us", maybe(m.eager_us)},
-               {"time_us", maybe(m.time_us)}};
+               {"eager_us", or_null(m.eager_us)},
+               {"time_us", or_null(m.time_us)}};
   json["ratio"] = m.ratio ? Json({m.ratio->value, m.ratio->low, m.ratio->high}) : Json(nullptr);
   if (!m.why.empty()) json["why"] = m.why;
   return json;

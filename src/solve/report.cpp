@@ -35,9 +35,11 @@ std::string_view sign(const Proof* proof) {
   return "-";
 }
 
-Json maybe(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-Json maybe(const std::optional<Interval>& r) { return r ? Json({r->value, r->low, r->high}) : Json(nullptr); }
-Json maybe(const std::optional<Decision>& d) { return d ? Json(to_string(*d)) : Json(nullptr); }
+using passnet::or_null;  // the overloads below would hide it
+Json or_null(const std::optional<Interval>& r) {
+  return r ? Json({r->value, r->low, r->high}) : Json(nullptr);
+}
+Json or_null(const std::optional<Decision>& d) { return d ? Json(to_string(*d)) : Json(nullptr); }
 
 double share_of_ceiling(const SolveReport& report) {
   return report.score && report.plan.gmean_ceiling > 0 ? *report.score / report.plan.gmean_ceiling : 0;
@@ -55,9 +57,9 @@ Json evaluations_json(const SolveReport& report) {
                   {"unmeasured", note.unmeasured},
                   {"correct", note.correct},
                   {"predicted_speedup", note.predicted},
-                  {"measured_speedup", maybe(note.speedup)},
-                  {"ratio_to_best", maybe(note.ratio)},
-                  {"decision", maybe(note.decision)},
+                  {"measured_speedup", or_null(note.speedup)},
+                  {"ratio_to_best", or_null(note.ratio)},
+                  {"decision", or_null(note.decision)},
                   {"seconds", note.seconds},
                   {"records", note.folder.empty() ? Json(nullptr) : Json(note.folder)}};
     if (note.decision) {
@@ -159,7 +161,7 @@ Json to_json(const Proof& proof) {
 Json to_json(const SolveReport& report) {
   Json json = Json::object();
   json["sample"] = report.sample;
-  json["score"] = maybe(report.score);  // only a completed evaluation on a GPU gives one
+  json["score"] = or_null(report.score);  // only a completed evaluation on a GPU gives one
   json["evaluations_used"] = report.evaluations.size();
   json["stop_reason"] = to_string(report.stop);
   json["strategy"] = report.plan.strategy;
@@ -191,8 +193,8 @@ Json to_json(const SolveReport& report) {
             {"outcome", m.outcome},
             {"correct", m.correct},
             {"comparable", state.comparable},
-            {"eager_us", maybe(m.eager_us)},
-            {"compiled_us", maybe(m.time_us)},
+            {"eager_us", or_null(m.eager_us)},
+            {"compiled_us", or_null(m.time_us)},
             {"speedup", m.eager_us && m.time_us ? Json(ratio(*m.eager_us, *m.time_us)) : Json()}};
       }
       all_matched &= variant.matched;
@@ -217,8 +219,8 @@ Json to_json(const SolveReport& report) {
                       {"predicted_speedup", state.predicted_speedup},
                       {"green", state.preflight.green()},
                       {"chosen", report.chosen == i},
-                      {"measured_speedup", maybe(state.measured_speedup)},
-                      {"decision", maybe(state.decision)},
+                      {"measured_speedup", or_null(state.measured_speedup)},
+                      {"decision", or_null(state.decision)},
                       {"failures", std::move(failures)}});
   }
   json["states"] = std::move(states);
