@@ -1,17 +1,33 @@
 #include "ir/graph.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 namespace passnet {
 
+namespace {
+
+// Sizes that a graph computes may be anything; beyond 64 bits they stay at the greatest number.
+int64_t saturating_product(int64_t a, int64_t b) {
+  int64_t out = 0;
+  return __builtin_mul_overflow(a, b, &out) ? std::numeric_limits<int64_t>::max() : out;
+}
+
+}  // namespace
+
 int64_t TensorMeta::numel() const {
   int64_t n = 1;
-  for (const int64_t extent : shape) n *= extent;
+  for (const int64_t extent : shape) {
+    if (extent == 0) return 0;
+    n = saturating_product(n, extent);
+  }
   return n;
 }
+
+int64_t TensorMeta::bytes() const { return saturating_product(numel(), size_of(dtype)); }
 
 bool TensorMeta::is_contiguous() const {
   if (!stride) return false;
@@ -20,7 +36,7 @@ bool TensorMeta::is_contiguous() const {
   for (size_t i = shape.size(); i-- > 0;) {
     if (shape[i] == 1) continue;  // the stride of a size-1 axis never addresses anything
     if ((*stride)[i] != expected) return false;
-    expected *= shape[i];
+    expected = saturating_product(expected, shape[i]);
   }
   return true;
 }
@@ -28,7 +44,8 @@ bool TensorMeta::is_contiguous() const {
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;) {
-    strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);  // torch's rule for empty axes
+    // Torch's rule for empty axes.
+    strides[i - 1] = saturating_product(strides[i], std::max<int64_t>(shape[i], 1));
   }
   return strides;
 }

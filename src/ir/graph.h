@@ -31,9 +31,12 @@ struct TensorMeta {
 
   int64_t numel() const;
   int dim() const { return static_cast<int>(shape.size()); }
-  int64_t bytes() const { return numel() * size_of(dtype); }
+  int64_t bytes() const;
   bool is_contiguous() const;  // false where strides are unknown
 };
+
+// Of one tensor, an input or computed: beyond it sizes and offsets no longer fit 64 bits everywhere.
+inline constexpr int64_t kMostElements = int64_t{1} << 48;
 
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape);
 // Whether both stand for one layout of `shape`: the stride of an axis of extent 1 says nothing.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/json.h"
 
 namespace passnet {
@@ -62,6 +64,18 @@ TEST(GraphJson, RefusesWhatIsNoGraph) {
     ASSERT_FALSE(graph.ok()) << text;
     EXPECT_EQ(graph.error().code, "ir.json") << text;
   }
+}
+
+TEST(TensorMeta, SizesBeyond64BitsStayAtTheGreatestNumber) {
+  TensorMeta meta;
+  meta.shape = {1, 64, 2'000'000'000'000'000'024, 28};
+  EXPECT_EQ(meta.numel(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(meta.bytes(), std::numeric_limits<int64_t>::max());
+  meta.stride = contiguous_strides(meta.shape);
+  EXPECT_EQ((*meta.stride)[0], std::numeric_limits<int64_t>::max());
+  EXPECT_TRUE(meta.is_contiguous());
+  meta.shape.push_back(0);
+  EXPECT_EQ(meta.numel(), 0);
 }
 
 TEST(Graph, NamesAreUniqueLikeTorchFx) {

@@ -278,6 +278,15 @@ void settle(Graph& graph, Meta& meta, const std::optional<std::string>& device) 
 
 }  // namespace
 
+namespace {
+
+bool too_large(const Meta& meta) {
+  if (meta.is_tensor() && meta.tensor.numel() > kMostElements) return true;
+  return std::any_of(meta.items.begin(), meta.items.end(), too_large);
+}
+
+}  // namespace
+
 Status infer(Graph& graph, Node& node) {
   PN_TRY(const Call call, resolve(graph, node));
   if (!call.row->meta) {
@@ -285,6 +294,12 @@ Status infer(Graph& graph, Node& node) {
         .at(graph.file, node.span);
   }
   PN_TRY(Inferred result, call.row->meta(call));
+  if (too_large(result.meta)) {
+    return user_error(
+               "ops.bad_arguments",
+               fmt::format("`{}`: the result would have more elements than any memory holds", node.target))
+        .at(graph.file, node.span);
+  }
   node.writes = std::move(result.writes);
   if (call.in_place) {
     const TensorMeta* written = call.tensor(call.args[0]);

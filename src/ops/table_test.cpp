@@ -72,6 +72,17 @@ TEST(OperatorTable, ExamplesResolveToTheirRow) {
   }
 }
 
+TEST(OperatorTable, AResultThatNoMemoryHoldsIsRefused) {
+  Result<Graph> graph = read_graph(
+      "%x : f32[1,32,28,28]@0 = placeholder\n%w : f32[64,32,3,3]@1 = placeholder\n"
+      "%c = call_function torch.conv2d(%x, %w, None, (1, 1), (999999999999999999, 1), (1, 1), 1)\noutput "
+      "((%c,))\n");
+  ASSERT_TRUE(graph.ok());
+  const Status status = infer(*graph, graph->node(graph->find("c")->id));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, "ops.bad_arguments");
+}
+
 TEST(OperatorTable, ExamplesLowerToWellTypedPrograms) {
   int lowered = 0;
   for (const OpRow& row : all_rows()) {

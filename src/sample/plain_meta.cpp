@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "Program_";
 constexpr std::size_t kMaxRank = 64;
-constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 bool is_word(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -202,7 +201,7 @@ class Reader {
     int64_t numel = 1;
     if (spec_->shape.size() > kMaxRank) return false;
     for (const int64_t n : spec_->shape) {
-      if (__builtin_mul_overflow(numel, n, &numel) || numel > kMaxElements) return false;
+      if (__builtin_mul_overflow(numel, n, &numel) || numel > kMostElements) return false;
     }
     if (spec_->has_data() && spec_->data_count != numel) return false;
     std::string name = spec_->class_name;

@@ -18,7 +18,6 @@ using pysrc::Stmt;
 using pysrc::StmtKind;
 
 constexpr int64_t kMaxRank = 64;
-constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 // A number or boolean as metadata files write it: with a sign, or as float('nan').
 std::optional<Value> literal(const Expr& e) {
@@ -176,7 +175,7 @@ class SpecReader {
     int64_t numel = 1;
     bool too_large = static_cast<int64_t>(spec.shape.size()) > kMaxRank;
     for (const int64_t n : spec.shape)
-      too_large |= __builtin_mul_overflow(numel, n, &numel) || numel > kMaxElements;
+      too_large |= __builtin_mul_overflow(numel, n, &numel) || numel > kMostElements;
     if (too_large) {
       return error("meta.bad_shape", fmt::format("tensor '{}' has too many elements", spec.name), shape_span_)
           .with_hint("Correct the shape.");
