@@ -72,6 +72,10 @@ CommandResult run_eval(CommandContext& context, EvalArguments a) {
     return CommandResult::error(
         user_error("cli.usage", "--evaluator entry measures the sample's own pass_dir and nothing else")
             .with_hint("leave --compiler, --compare, --all-compilers and --pass-dir out"));
+  if (o.entry && (o.repeat > 1 || o.side_by_side))
+    return CommandResult::error(
+        user_error("cli.usage", "--evaluator entry has neither --repeat nor --side-by-side")
+            .with_hint("start it again, or measure with --evaluator passnet"));
   eval::take_defaults(o, context.options.worker_count());
   if (context.options.jobs > 0) o.slots = context.options.jobs;
   if (a.memory_gb > 0) o.memory_bytes = a.memory_gb * 1e9;
@@ -136,6 +140,11 @@ std::function<CommandResult(CommandContext&)> declare_eval(CLI::App& app) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   app.add_option("--trials", o.trials, "Timed calls")->check(CLI::Range(1, 100000))->capture_default_str();
+  app.add_option("--repeat", o.repeat, "Every variant so often, in a child of its own each time")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_flag("--side-by-side", o.side_by_side,
+               "Time variants beside each other: for verdicts alone, the times say nothing");
   app.add_option("--variant-deadline", o.variant_seconds, "Seconds for one variant and compiler")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();

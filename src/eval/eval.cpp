@@ -81,6 +81,9 @@ class Evaluation {
         if (!p.left.empty()) pending_.push_back(std::move(p));
       }
     }
+    // Everything once before anything twice: a run that is cut off has done all of it equally often.
+    std::stable_sort(pending_.begin(), pending_.end(),
+                     [](const Pending& a, const Pending& b) { return a.job->round < b.job->round; });
     done_ = report_.resumed;
     report_.out = plan_.samples.size() > 1 ? options_.out : plan_.samples.front().out;
     if (report_.resumed > 0)
@@ -105,6 +108,8 @@ class Evaluation {
             {"device", options_.device},
             {"warmup", options_.warmup},
             {"trials", options_.trials},
+            {"repeat", options_.repeat},
+            {"side_by_side", options_.side_by_side},
             {"shard",
              options_.shards > 1 ? Json(fmt::format("{}/{}", options_.shard + 1, options_.shards)) : Json()},
             {"compilers", compilers}};
@@ -185,6 +190,7 @@ class Evaluation {
                              {"time_limit", time_left()},
                              {"sandbox_level", around.level},
                              {"sandbox", around.sandbox}}}};
+      if (options_.side_by_side) request.arguments["options"]["side_by_side"] = true;
       under_way_.clear();
       Status failed_write = ok_status();
       request.on_event = [&](const Json& event) {

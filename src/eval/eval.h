@@ -48,6 +48,10 @@ struct EvalOptions {
   std::string sandbox = "auto";  // auto, none, bwrap
   double variant_seconds = 300, sample_seconds = 600;
   int warmup = 25, trials = 100;
+  int repeat = 1;  // evaluations of every variant, each in a child of its own; the second is called LABEL#2
+  // Children time while others use the device: for verdicts alone, quicker by far. The times are comparable
+  // with nothing.
+  bool side_by_side = false;
   double memory_bytes = 0;
   double time_limit = 0;  // seconds of the whole run after which nothing more is started; 0: none
   std::optional<std::pair<std::string, std::string>> compare;  // names of two compilers

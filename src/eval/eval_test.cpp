@@ -279,6 +279,29 @@ TEST_F(EvalTest, WhatTheTimeLimitCutOffIsSaidAndNotInvented) {
   EXPECT_EQ(report->findings.front().code, "eval.unmeasured");
 }
 
+TEST_F(EvalTest, RepeatsAreRoundsOverAllSamples) {
+  std::vector<std::string> asked;
+  Json run_options;
+  Script script{{[&](const WorkerRequest& request) -> Result<Json> {
+    for (const Json& job : request.arguments["jobs"]) asked.push_back(job["id"].get<std::string>());
+    run_options = request.arguments["options"];
+    return answers()(request);
+  }}};
+  EvalContext context = script.context(clock_);
+  EvalOptions o = options({sample("a"), sample("b", 1)});
+  o.repeat = 2;
+  o.side_by_side = true;
+  const auto report = evaluate(context, o);
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(report->complete);
+  EXPECT_TRUE(run_options["side_by_side"].get<bool>());
+  EXPECT_THAT(asked, testing::ElementsAre("a/float32/0", "a/float32/1", "b/float32/0", "a/float32/0#2",
+                                          "a/float32/1#2", "b/float32/0#2"));
+  ASSERT_EQ(report->runs[0].records.size(), 4u);
+  EXPECT_EQ(report->runs[0].records[2]["variant"], "float32/0#2");
+  EXPECT_EQ(report->runs[0].records[2]["dtype"], "float32");
+}
+
 TEST_F(EvalTest, ShardsAreDisjointAndWhole) {
   std::vector<std::string> samples;
   for (const char* name : {"a", "b", "c", "d", "e"}) samples.push_back(sample(name, 1));

@@ -57,6 +57,17 @@ Status add_variant(FileSystem& files, const std::string& dir, Sha256& hash) {
   return ok_status();
 }
 
+// The variants of the sample that are asked for, as often as they are, with the number of the time.
+std::vector<std::pair<const Variant*, int>> wanted(const Sample& sample, const EvalOptions& options) {
+  std::vector<std::pair<const Variant*, int>> out;
+  for (int round = 0; round < options.repeat; ++round)
+    for (const Variant& v : sample.variants)
+      if (options.only.empty() ||
+          std::find(options.only.begin(), options.only.end(), v.label) != options.only.end())
+        out.emplace_back(&v, round);
+  return out;
+}
+
 }  // namespace
 
 Result<std::string> job_key(FileSystem& files, const std::string& setting, const std::string& dir) {
@@ -82,6 +93,7 @@ Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::
     Sha256 setting;
     setting.field(options.protocol == Protocol::kStrict ? "strict" : "public").field(options.device);
     setting.field(fmt::format("{} {} {}", options.warmup, options.trials, options.interleave));
+    if (options.side_by_side) setting.field("side by side");
     for (const CompilerSpec& c : options.compilers) {
       Json spec = {{"name", c.name}, {"kind", c.kind}};
       setting.field(c.name).field(c.kind);
@@ -112,17 +124,15 @@ Result<Plan> plan_run(FileSystem& files, const EvalOptions& options, const std::
       compilers.push_back(std::move(spec));
     }
     planned.setting = setting.hex();
-    for (const Variant& v : sample.variants) {
-      if (!options.only.empty() &&
-          std::find(options.only.begin(), options.only.end(), v.label) == options.only.end())
-        continue;
+    for (const auto& [v, round] : wanted(sample, options)) {
       Job job;
-      job.id = sample.name + "/" + v.label;
       job.sample = sample.name;
-      job.label = v.label;
-      job.dir = absolute(v.dir);
-      job.bytes = input_bytes(files, v.dir);
-      PN_TRY(job.key, job_key(files, planned.setting, v.dir));
+      job.label = round == 0 ? v->label : fmt::format("{}#{}", v->label, round + 1);
+      job.id = sample.name + "/" + job.label;
+      job.round = round;
+      job.dir = absolute(v->dir);
+      job.bytes = input_bytes(files, v->dir);
+      PN_TRY(job.key, job_key(files, planned.setting, v->dir));
       for (const CompilerSpec& c : options.compilers) job.compilers.push_back(c.name);
       job.request = {{"id", job.id},
                      {"variant", job.dir},

@@ -15,6 +15,7 @@ namespace passnet::eval {
 struct Job {
   std::string id;  // SAMPLE/LABEL
   std::string sample, label, dir;
+  int round = 0;     // of the run's repeats
   double bytes = 0;  // of its inputs; 0 where they cannot be read
   std::string key;   // hash of all that its records depend on: a resumed record counts only with the same
   Json request;      // for the worker

@@ -35,6 +35,15 @@ def records(folder):
   return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
 
 
+def test_repeats_side_by_side(tmp_path):
+  """Every time a child and a record of its own; nobody waits for a lock, and the times say nothing."""
+  cases.write_sample(tmp_path / "s", passes=cases.one_pass())
+  for protocol in ("public", "strict"):
+    document = run(tmp_path / "s", "--repeat", "2", "--side-by-side", "--protocol", protocol, "--rules", "public", "--out", tmp_path / protocol, status=(0,))
+    assert [v["variant"] for v in document["variants"]] == ["float32/0", "float32/0#2"] and all(v["correct"] and not v["comparable"] for v in document["variants"])
+    assert document["worker"]["phase_seconds"]["lock_exclusive"] == 0 and document["worker"]["cores"]["topology"] == "shared"
+
+
 def test_the_whole_path(tmp_path):
   """Two samples: passes that are right in every dtype, and a model that no pass matches; every file and document."""
   cases.write_sample(tmp_path / "s" / "right", dtypes=("float32", "float16", "bfloat16"), passes=cases.one_pass())

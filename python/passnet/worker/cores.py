@@ -191,13 +191,15 @@ def enforced(cpu, seconds=0.05):
 
 
 class Division:
-  """Who of one run may run where, from its beginning to its end. `folder`: of the locks; None: nobody else is asked."""
+  """Who of one run may run where, from its beginning to its end. `folder`: of the locks; None: nobody else is asked.
+  `apart`: whether timing has processors of its own.
+  """
 
-  def __init__(self, folder):
+  def __init__(self, folder, apart=True):
     self.mine, self.siblings = sorted(os.sched_getaffinity(0)), read_siblings()
     self.gpus, gpu = visible_gpus()
     self.claim = Claim(folder, gpu, self.gpus) if folder else None
-    self.now = split(self.mine, self.siblings, gpu)
+    self.now = split(self.mine, self.siblings, gpu) if apart else Cores(self.mine, self.mine, topology="shared")
     self.driver = None  # process and its processors before it was kept to some
 
   def again(self):

@@ -29,6 +29,7 @@ DEFAULTS = {
   "output_limit": 64 << 20,
   "memory": 0,  # bytes of inputs that may be in flight at once; 0: no limit
   "tail": 4000,
+  "side_by_side": False,  # children time while others use the device: no lock, no processors set apart
   "time_limit": 0.0,  # seconds after which no child is started, and none is left running much longer; 0: none
 }
 GRACE = 10.0
@@ -96,7 +97,10 @@ class Server:
     self.end = time.monotonic() + options["time_limit"] if options["time_limit"] else None
     self.slots = max(1, options["slots"])
     self.phase_seconds = {}  # over all children
-    self.cores = cores.Division(next((j["lock_dir"] for j in jobs if j.get("lock_dir")), None))
+    apart = not options["side_by_side"]
+    if not apart:
+      self.waiting = [{**j, "lock_dir": "", "options": {**j.get("options", {}), "side_by_side": True}} for j in self.waiting]
+    self.cores = cores.Division(next((j["lock_dir"] for j in jobs if j.get("lock_dir")), None) if apart else None, apart)
 
   def run(self):
     started = time.monotonic()
@@ -104,7 +108,8 @@ class Server:
     self.slots = self.cores.begin(self.slots, self.parent)
     if self.isolation == "fork":
       kinds = {c.get("kind", c["name"]) for j in self.waiting for c in j["compilers"]}
-      self.proof = warm.prepare(inductor=any(k.startswith("inductor") for k in kinds))
+      on_device = any(j.get("options", {}).get("device", "cuda").startswith("cuda") for j in self.waiting)
+      self.proof = warm.prepare(inductor=any(k.startswith("inductor") for k in kinds), kernels=on_device)
       if not self.proof["clean"]:
         self.isolation = "spawn"
     warmed = time.monotonic() - started
@@ -515,7 +520,7 @@ def _empty_record(job, name, kind, error):
     "trials": options["trials"],
     "device": options["device"],
     "hardware": None,
-    "comparable": options["device"].startswith("cuda"),
+    "comparable": options["device"].startswith("cuda") and not options["side_by_side"],
     "status": "failed",
     "failed_in": "process",
     "error": error,

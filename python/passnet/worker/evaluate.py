@@ -45,6 +45,7 @@ DEFAULTS = {
   "kept_bytes": 2 << 30,
   "raw": True,
   "live": True,  # one more call on inputs of the live family, after everything that is timed
+  "side_by_side": False,  # others use the device while this one is timed: verdicts count, times do not
   "without": [],  # layers left out, to test the others
 }
 INITIAL_SEED = 123
@@ -107,6 +108,11 @@ def evaluate_job(job, report, lock=None):
   with contextlib.ExitStack() as stack:
     session = stack.enter_context(interpreter.Session()) if device.type == "cpu" else None
     return _Job(job, options, device, report, lock or device_lock.NoLock(), session).run()
+
+
+def fluctuation_limit(options, device):
+  """The share of the median beyond which a list of times is measured again; none where the times count for nothing."""
+  return float("inf") if options["side_by_side"] else timing.threshold(device)
 
 
 def context_is_lost(error):
@@ -419,7 +425,7 @@ class _Job:
 
   def _steady(self, measured, alone):
     """Whether a round that was just measured is one that counts."""
-    limit = timing.threshold(self.device)
+    limit = self._limit()
     alive = [s for s in measured if s.error is None]
     if alone:
       return all(rounds.fluctuation(s.rounds[-1]) <= limit for s in alive)
@@ -430,7 +436,7 @@ class _Job:
     """Several compilers in turn are all trusted: the calmest round is still a measurement, marked as unsteady. Otherwise
     a side without a quiet round has failed.
     """
-    limit = timing.threshold(self.device)
+    limit = self._limit()
     if self.common is None:
       noisy = [s for s in sides if rounds.own_round(s.rounds, limit) is None]
     elif self.common.steady or len(self.job["compilers"]) > 1:
@@ -448,6 +454,9 @@ class _Job:
       }
       side.failed_in = "fluctuation"
 
+  def _limit(self):
+    return fluctuation_limit(self.options, self.device)
+
   def _strict(self):
     return self.options["protocol"] != "public"
 
@@ -455,7 +464,7 @@ class _Job:
     """Index of the round that counts for a side; None: there is none."""
     if self.common is not None:
       return self.common.index if len(side.rounds) > self.common.index else None
-    return rounds.own_round(side.rounds, timing.threshold(self.device), self._strict())
+    return rounds.own_round(side.rounds, self._limit(), self._strict())
 
   def _trials(self, side, first, count, secret):
     times = side.rounds[-1]

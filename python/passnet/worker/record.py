@@ -142,7 +142,7 @@ class Records:
       "trials": self.options["trials"],
       "device": self.options["device"],
       "hardware": hardware_name(job.device),
-      "comparable": job.device.type == "cuda",
+      "comparable": job.device.type == "cuda" and not self.options["side_by_side"],
       "torch": torch.__version__,
       "seconds": round(time.monotonic() - job.started, 3),
       "compile_seconds": side.compile_seconds,

@@ -211,6 +211,7 @@ def start_candidate(job, own_answers):
         os.close(own_answers)
       sandbox.die_with_parent(parent)
       os.environ["TRITON_CACHE_DIR"] = os.path.join(exchange, "triton")
+      warm.write_built(os.environ["TRITON_CACHE_DIR"])
       Candidate(job, options, protocol.Channel(theirs.fileno(), theirs.fileno()), exchange).serve()
       status = 0
     finally:
@@ -249,7 +250,7 @@ class _Reference:
       "schema": record.SCHEMA, "variant": job.get("label") or job["variant"], "path": job["variant"],
       "compiler": self.spec["name"], "kind": self.spec.get("kind", self.spec["name"]), "protocol": "strict", "order": "strict",
       "warmup": options["warmup"], "trials": options["trials"], "device": options["device"],
-      "hardware": record.hardware_name(self.device), "comparable": self.device.type == "cuda", "torch": torch.__version__,
+      "hardware": record.hardware_name(self.device), "comparable": self.device.type == "cuda" and not options["side_by_side"], "torch": torch.__version__,
       "status": "failed",
     }
 
@@ -402,7 +403,7 @@ class _Reference:
   def _rounds(self):
     """Alternating blocks; every round is kept, the slowest quiet one counts."""
     self.rounds, self.checks, self.claims, self.beside = [], [], [], []
-    limit = timing.threshold(self.device)
+    limit = evaluate.fluctuation_limit(self.options, self.device)
     for _ in range(max(1, self.options["rounds"])):
       mine, theirs = {"e2e_ms": [], "gpu_ms": []}, {"e2e_ms": [], "gpu_ms": []}
       done, turn = 0, 0
@@ -450,7 +451,7 @@ class _Reference:
     return got
 
   def _judge(self):
-    limit = timing.threshold(self.device)
+    limit = evaluate.fluctuation_limit(self.options, self.device)
     quiet = [r for r in self.rounds if all(timing.fluctuation(t[k]) <= limit for t in r for k in ("e2e_ms", "gpu_ms"))]
     for key, index in (("eager", 0), ("compiled", 1)):
       self.record[key] = {"ok": True, "rounds": [{"e2e": timing.statistics(r[index]["e2e_ms"]), "gpu": timing.statistics(r[index]["gpu_ms"]),
