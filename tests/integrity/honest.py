@@ -108,6 +108,8 @@ HONEST = [
   Honest("constants", "a table of numbers at module level", w(LAUNCH + "return o", "_SIZES = {\"a\": 64, \"b\": (1, 2)}")),
   Honest("autotune", "Triton's autotuner over two configurations", {"Fuse.py": (HEAD + cases.HONEST).replace("@triton.jit\ndef _kernel", "@triton.autotune(configs=[triton.Config({\"B\": 32}), triton.Config({\"B\": 64})], key=[\"N\"])\n@triton.jit\ndef _kernel").replace("x.numel(), B=64)", "x.numel())").replace("((x.numel() + 63) // 64,)", "((x.numel() + 31) // 32,)")}),
   Honest("prints", "prints a line with Error: in it", w("print('Error: none, only a word')\n" + LAUNCH + "return o"), strict=False),
+  Honest("input_view", "the model hands out a view of an input, whose memory later calls fill with something else", cases.one_pass(),
+         model=cases.MODEL.replace("return (b,)", "c = x.transpose(0, 1)\n        return (b, c)")),
   # The first call sees other inputs than all that follow; the sum keeps the wrapper's call in front of the write.
   Honest("mutating_model", "eager writes its input, so that calls see different ones; the pass leaves that to eager", cases.one_pass(),
          model=cases.MODEL.replace("return (b,)", "c = b + 1.0\n        x.zero_()\n        return (c,)")),

@@ -14,7 +14,7 @@ faults     last, in a run of its own: out of memory, an illegal access, a kernel
 Exploits and repeats are verdicts alone: their runs evaluate side by side, on all processors, several at once. aa and the
 faults time under the device's lock, as ever.
 
-FOLDER/NAME.json (--name, checks) is written after every step: {"rows": [{"check", "id", "what", "wanted", "got", "verdict"}],
+FOLDER/checks.json, or the file of --document, is written after every step: {"rows": [{"check", "id", "what", "wanted", "got", "verdict"}],
 "steps", "repeats"}. A verdict is pass, fail, fewer (right, but not so often as asked), or not run. A step that does not fit
 into the time that is left is not begun, and its rows say so.
 """
@@ -77,10 +77,13 @@ NEVER_ENDS = {"F5a", "F5b"}  # begun last: nobody waits behind them
 
 class Checks:
   def __init__(self, args):
-    self.args, self.out = args, pathlib.Path(args.out)
+    self.args, self.out = args, pathlib.Path(args.out).resolve()
+    self.passnet = str(pathlib.Path(args.passnet).resolve())
     self.out.mkdir(parents=True, exist_ok=True)
     self.started, self.saving = time.monotonic(), threading.Lock()
-    command = " ".join(["eval_checks.py", *sys.argv[1:]]).replace(args.out, "OUT").replace(args.passnet, "passnet")
+    command = " ".join(["eval_checks.py", *sys.argv[1:]])
+    for path, name in ((args.document, "OUT"), (args.out, "FOLDER"), (args.passnet, "passnet"), (args.samples, "samples")):
+      command = command.replace(path, name) if path else command
     self.document = {"schema": "passnet.eval_checks/3", "command": command, "date": time.strftime("%Y-%m-%d", time.gmtime()), "device": args.device,
                      "machine": None, "counts": {}, "repeats": {}, "rows": [], "steps": []}
     self.processors = len(os.sched_getaffinity(0))
@@ -94,7 +97,7 @@ class Checks:
     step = {"step": name, "samples": len(samples)}
     self.document["steps"].append(step)
     limit = max(5.0, seconds - STARTING)
-    command = [self.args.passnet, "eval", *map(str, samples), "--device", self.args.device, "--warmup", str(warmup), "--trials", str(trials), "--json",
+    command = [self.passnet, "eval", *map(str, samples), "--device", self.args.device, "--warmup", str(warmup), "--trials", str(trials), "--json",
                "--quiet", "--time-limit", f"{limit:.0f}", "--sample-deadline", "86400", "--out", str(self.out / name), *options]
     started = time.monotonic()
     with open(self.out / (name + ".document"), "w+") as output, open(self.out / (name + ".errors"), "w+") as errors:
@@ -144,7 +147,7 @@ class Checks:
       rows = self.document["rows"]
       self.document["counts"] = {v: sum(r["verdict"] == v for r in rows) for v in ("pass", "fail", "fewer", "not run")}
       self.document["seconds"] = round(time.monotonic() - self.started, 1)
-      path = self.out / (self.args.name + ".json")
+      path = pathlib.Path(self.args.document or self.out / "checks.json")
       path.with_suffix(".part").write_text(json.dumps(self.document, indent=1) + "\n")
       path.with_suffix(".part").replace(path)
 
@@ -201,21 +204,21 @@ class Checks:
     looks, passes = self.write("honest", honest.HONEST), self.smallest_variants()
     what = {e.id: e.what for e in honest.HONEST}
     count = self.args.repeats
-    kinds = [  # name, samples, options, processors of twenty
+    kinds = [  # name, samples, options, share: by what such an evaluation was seen to take, so that all get equally far
       ("honest public", looks, ["--protocol", "public", "--rules", "public"], 3),
       ("honest strict", looks, ["--protocol", "strict", "--rules", "public"], 4),
       ("passes strict", [p for p, size in passes if size < LARGE], ["--protocol", "strict"], 11),
-      ("large passes strict", [p for p, size in passes if size >= LARGE], ["--protocol", "strict"], 2),
+      ("large passes strict", [p for p, size in passes if size >= LARGE], ["--protocol", "strict"], 3),
     ]
     kinds = [k for k in kinds if k[1]]
     if self.left() > NEEDS["repeats"]:
       limit = self.left() - 5
-      lanes = self.args.lanes or self.processors + 4
+      lanes = (self.args.lanes or self.processors + 6) / sum(share for *_, share in kinds)
 
       def one(kind):
         name, samples, options, share = kind
         got = self.evaluate(name.replace(" ", "_"), samples, *options, "--repeat", str(count), "--side-by-side", "--variant-deadline", "150",
-                            "--memory-gb", "4", "--jobs", str(max(1, round(lanes * share / 20))), seconds=limit, warmup=3, trials=self.args.repeat_trials)
+                            "--memory-gb", "4", "--jobs", str(max(1, round(lanes * share))), seconds=limit, warmup=3, trials=self.args.repeat_trials)
         self.repeat_rows(name, samples, what, got)
         self.save()
 
@@ -251,7 +254,7 @@ class Checks:
         count += len(labels)
     if not chosen:
       return
-    got = self.evaluate("aa", [root for root, _ in chosen], "--compare", "pass_mgr", "pass_mgr", "--memory-gb", "30", warmup=15, trials=300,
+    got = self.evaluate("aa", [root for root, _ in chosen], "--compare", "pass_mgr", "pass_mgr", "--memory-gb", "30", "--jobs", "6", warmup=15, trials=300,
                         seconds=min(self.left(), 80)) if self.left() > NEEDS["aa"] else {}
     seen = {}
     for r in records(self.out / "aa") if got else []:
@@ -308,16 +311,15 @@ def main():
   parser.add_argument("--passnet", required=True)
   parser.add_argument("--out", required=True)
   parser.add_argument("--samples", default="", help="solved samples, for passes and aa")
-  parser.add_argument("--name", default="checks", help="of the document")
+  parser.add_argument("--document", default="", help="the file of the results, if not FOLDER/checks.json")
   parser.add_argument("--repeats", type=int, default=20)
   parser.add_argument("--repeat-trials", type=int, default=10)
-  parser.add_argument("--lanes", type=int, default=0, help="evaluations at once of the repeats (0: four more than processors)")
+  parser.add_argument("--lanes", type=int, default=0, help="evaluations at once of the repeats (0: six more than processors)")
   parser.add_argument("--graphs", type=int, default=20)
   parser.add_argument("--seconds", type=float, default=340)
   parser.add_argument("--device", default="cuda")
   parser.add_argument("--only", default="exploits,aa,repeats,faults")
   args = parser.parse_args()
-  args.passnet, args.out = str(pathlib.Path(args.passnet).resolve()), str(pathlib.Path(args.out).resolve())
   os.environ.setdefault("PASSNET_PYTHON", sys.executable)
   checks = Checks(args)
   for name in args.only.split(","):

@@ -146,7 +146,7 @@ class Candidate:
       if on_device is not None:
         gpu.append(on_device)
       self._noted(content, "timed", value)
-      self.block.append(value)
+      self.block.append(_apart(value, inputs))
     return {"e2e": e2e, "gpu": gpu}
 
   def do_write(self, message):
@@ -169,6 +169,14 @@ class Candidate:
         "odd": sorted(set(self.odd)),
       }
     }
+
+
+def _apart(value, inputs):
+  """The outputs of a call, with those that lie in its inputs' memory copied: the next call's contents would change them."""
+  filled = {t.untyped_storage().data_ptr() for t in inputs}
+  return tuple(
+    v.clone() if type(v) is torch.Tensor and v.untyped_storage().data_ptr() in filled else v for v in compare.as_tuple(value)
+  )
 
 
 # ---- the reference's side
