@@ -36,11 +36,12 @@ std::string_view name_of(Outcome outcome) {
   return "error";
 }
 
-Json envelope(std::string_view command, const CommandResult& result) {
+// Takes the document out of the result: that of a capture is megabytes.
+Json envelope(std::string_view command, CommandResult& result) {
   Json document = {{"schema", fmt::format("passnet.{}/1", command)},
                    {"status", name_of(result.outcome)},
                    {"findings", findings_to_json(result.findings)}};
-  for (const auto& [key, value] : result.document.items()) document[key] = value;
+  for (auto& [key, value] : result.document.items()) document[key] = std::move(value);
   return document;
 }
 
@@ -63,8 +64,8 @@ void print_findings(const CommandResult& result, FileSystem& files, std::ostream
   }
 }
 
-int finish(std::string_view command, const SharedOptions& options, const CommandResult& result,
-           FileSystem& files, std::ostream& out, std::ostream& err) {
+int finish(std::string_view command, const SharedOptions& options, CommandResult result, FileSystem& files,
+           std::ostream& out, std::ostream& err) {
   if (options.json || result.as_json) {
     out << dump_json(envelope(command, result), 1) << "\n";
   } else {
@@ -169,7 +170,7 @@ int run_cli(std::vector<std::string> args, FileSystem& files, Clock& clock, std:
                            : options.log == "warning" ? Severity::kWarning
                                                       : Severity::kNote;
     std::erase_if(result.findings, [&](const Diagnostic& d) { return d.severity < least; });
-    return finish(sub->get_name(), options, result, files, out, err);
+    return finish(sub->get_name(), options, std::move(result), files, out, err);
   }
   return static_cast<int>(Outcome::kError);
 }

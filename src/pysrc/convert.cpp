@@ -7,6 +7,7 @@
 
 #include "pysrc/literals.h"
 #include "pysrc/parse.h"
+#include "pysrc/plain.h"
 
 extern "C" const TSLanguage* tree_sitter_python(void);
 
@@ -866,6 +867,7 @@ class Converter {
 Result<Module> to_module(const SyntaxTree& tree) { return Converter(tree).run(); }
 
 Result<Module> parse_module(std::shared_ptr<const SourceBuffer> source) {
+  if (std::optional<Module> plain = read_plain_module(source)) return *std::move(plain);
   PN_TRY(const SyntaxTree tree, SyntaxTree::parse(std::move(source)));
   return to_module(tree);
 }

@@ -1,5 +1,5 @@
 // Feeds damaged model.py and weight_meta.py to capture for a while: whatever they hold, the answer is graphs that verify, or a
-// diagnostic with a code, within two seconds.
+// diagnostic with a code, within two seconds; and a model.py that is read without the syntax tree is read as the tree reads it.
 //
 //   fuzz_capture SEEDS FAILURES [SECONDS [SEED]]
 //
@@ -22,6 +22,9 @@
 #include <thread>
 #include <vector>
 
+#include "pysrc/module_dump.h"
+#include "pysrc/parse.h"
+#include "pysrc/plain.h"
 #include "sample/sample.h"
 
 namespace passnet {
@@ -292,6 +295,25 @@ void keep(const fs::path& folder, const Input& input) {
   std::ofstream(folder / "weight_meta.py", std::ios::binary) << input.meta;
 }
 
+// Whether a text that is read without the tree is read otherwise than by it; empty if not. What takes the tree too long it may
+// refuse.
+std::string compare_readings(const std::string& text) {
+  Result<SourceBuffer> checked = SourceBuffer::checked("model.py", text);
+  if (!checked) return {};
+  const auto source = std::make_shared<const SourceBuffer>(std::move(checked).value());
+  const std::optional<pysrc::Module> plain = pysrc::read_plain_module(source);
+  if (!plain) return {};
+  const Result<pysrc::SyntaxTree> tree = pysrc::SyntaxTree::parse(source);
+  if (!tree)
+    return tree.error().code == "pysrc.timeout" ? ""
+                                                : "read plainly, but the tree says " + tree.error().message;
+  const Result<pysrc::Module> module = pysrc::to_module(*tree);
+  if (!module) return "read plainly, but of the tree " + module.error().message;
+  if (pysrc::ModuleDump::of(*plain) != pysrc::ModuleDump::of(*module))
+    return "read plainly otherwise than by the tree";
+  return {};
+}
+
 // What is wrong with the answer to one input; empty if nothing.
 std::string judge(const Input& input, std::map<std::string, int>& codes) {
   MemoryFiles files({{"/v/model.py", input.model}, {"/v/weight_meta.py", input.meta}});
@@ -361,6 +383,7 @@ int run(const fs::path& seeds, const fs::path& failures, double seconds, unsigne
     const double took = processor_seconds() - before;
     started = 0;
     slowest = std::max(slowest, took);
+    if (wrong.empty()) wrong = compare_readings(input.model);
     if (wrong.empty() && took > kSlow) wrong = "takes " + std::to_string(took) + " s";
     if (!wrong.empty()) {
       ++bad;
