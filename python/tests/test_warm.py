@@ -38,3 +38,23 @@ def test_a_prepared_parent_has_opened_nothing_and_left_nothing_out(tmp_path):
   candidate = folder / "of a candidate"
   assert [str(p.relative_to(candidate)) for p in candidate.rglob("*") if p.is_file()] == ["KEY/cuda_utils.x.so"]
   assert (candidate / "KEY" / "cuda_utils.x.so").read_bytes() == b"built before any pass"
+
+PROBED = """
+import json, os, sys
+sys.path.insert(0, os.path.join(%r, "python"))
+from passnet.worker import warm
+warm.CONTROL_FILE = "/dev/null"
+warm._device_works = lambda: {works}
+left_out = warm.prepare()["left_out"]
+done = set(warm._done)
+warm.finish()
+print(json.dumps([left_out, sorted(set(warm._done) - done)]))
+"""
+
+
+def test_a_step_behind_which_the_device_fails_is_left_to_the_children():
+  """Tried in a throw-away child; what was left out there is what a child does for itself."""
+  for works, wanted in (("True", [[], []]), ("False", [["first compilation"]] * 2), ("1 / 0", [["first compilation"]] * 2)):
+    script = (PROBED % ROOT).replace("{works}", works)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and json.loads(done.stdout.strip().splitlines()[-1]) == wanted, (works, done.stdout, done.stderr[-2000:])
