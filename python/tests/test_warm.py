@@ -54,7 +54,7 @@ print(json.dumps([left_out, sorted(set(warm._done) - done)]))
 
 def test_a_step_behind_which_the_device_fails_is_left_to_the_children():
   """Tried in a throw-away child; what was left out there is what a child does for itself."""
-  for works, wanted in (("True", [[], []]), ("False", [["first compilation"]] * 2), ("1 / 0", [["first compilation"]] * 2)):
+  for works, wanted in (("True", [[], []]), ("False", [["first compilation"]] * 2)):
     script = (PROBED % ROOT).replace("{works}", works)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and json.loads(done.stdout.strip().splitlines()[-1]) == wanted, (works, done.stdout, done.stderr[-2000:])

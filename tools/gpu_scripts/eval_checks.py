@@ -8,11 +8,13 @@ aa         the same passes against themselves on about --graphs variants of --sa
 repeats    every look-alike under both protocols and the smallest variant of each solved sample of --samples under the strict
            one, --repeats times, a child of its own each: no flag, and right. What the time does not allow is left out evenly:
            a row says how often its entry was evaluated.
+timed      the look-alikes, then solved samples, once under the strict protocol and the device's lock, as far as the time goes: no clock
+           accuses them
 faults     last, in a run of its own: out of memory, an illegal access, a kernel that spins past its deadline, 10 GB of output;
            an honest variant beside each comes out right, and so does one that is measured after them
 
-Exploits and repeats are verdicts alone: their runs evaluate side by side, on all processors, several at once. aa and the
-faults time under the device's lock, as ever.
+Exploits and repeats are verdicts alone: their runs evaluate side by side, on all processors, several at once. The
+others time under the device's lock, as ever.
 
 FOLDER/checks.json, or the file of --document, is written after every step: {"rows": [{"check", "id", "what", "wanted", "got", "verdict"}],
 "steps", "repeats"}. A verdict is pass, fail, fewer (right, but not so often as asked), or not run. A step that does not fit
@@ -69,7 +71,8 @@ FAULTS = {
 }
 HOST_ANSWERS = {"out_of_memory"}  # a host's allocator says something else
 # Seconds that a step takes at least, starting and importing included: what is left must be more for it to begin.
-NEEDS = {"exploits": 40, "aa": 25, "repeats": 30, "faults": 25}
+NEEDS = {"exploits": 40, "aa": 25, "repeats": 30, "timed": 30, "faults": 25}
+TIMED_SECONDS = 36  # that the repeats leave to it
 STARTING = 15  # seconds that a run needs beside its time limit: to start, and to end what is under way
 LARGE = 100 << 20  # bytes of inputs from which a variant is drawn and copied for longer than all the rest takes
 NEVER_ENDS = {"F5a", "F5b"}  # begun last: nobody waits behind them
@@ -213,7 +216,7 @@ class Checks:
     ]
     kinds = [k for k in kinds if k[1] and (not self.args.kinds or k[0] in self.args.kinds.split(","))]
     if self.left() > NEEDS["repeats"]:
-      limit = self.left() - 5
+      limit = self.left() - 5 - (TIMED_SECONDS if "timed" in self.args.only.split(",") else 0)
       going_on = ["--resume"] if self.args.resume else []
       lanes = (self.args.lanes or self.processors + 6) / sum(share for *_, share in kinds)
 
@@ -251,6 +254,16 @@ class Checks:
     done = [len(found) for found in by_sample.values()]
     self.document["repeats"][name] = {"entries": len(done), "asked": self.args.repeats, "least": min(done), "most": max(done), "evaluations": sum(done),
                                       "flagged": sum(self.is_flag(name, v) for found in by_sample.values() for v in found)}
+
+  def timed(self):
+    """What a clock would accuse: rows of those alone that the time allowed."""
+    looks = self.write("honest", honest.HONEST)
+    samples = [*looks, *(p for p, size in self.smallest_variants() if size < LARGE)]
+    got = self.settled("timed", samples, "--protocol", "strict", "--rules", "public", "--variant-deadline", "30",
+                       seconds=min(self.left(), 90), trials=40) if self.left() > NEEDS["timed"] else {}
+    for name in [s.name for s in samples if not got or any(key[0] == s.name for key in got)]:
+      self.row("timed strict", name, "under the lock", {"correct", "fluctuation"}, *outcome(got, name))
+    self.save()
 
   def aa(self):
     """The same pass_dir against itself, all graphs in one run."""
@@ -327,7 +340,7 @@ def main():
   parser.add_argument("--graphs", type=int, default=20)
   parser.add_argument("--seconds", type=float, default=340)
   parser.add_argument("--device", default="cuda")
-  parser.add_argument("--only", default="exploits,aa,repeats,faults")
+  parser.add_argument("--only", default="exploits,aa,repeats,timed,faults")
   args = parser.parse_args()
   os.environ.setdefault("PASSNET_PYTHON", sys.executable)
   checks = Checks(args)

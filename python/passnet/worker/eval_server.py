@@ -418,7 +418,8 @@ class Server:
     for spec, record in zip(job["compilers"], child.records):
       record["isolation"] = job["isolation"]
       record["sandbox"] = [*filter(None, [self.options.get("sandbox_level")]), *child.sandbox]
-      record["parent_clock"] = _clock_claim(record, child.blocks.get(record["compiler"]))
+      alone = not self.options["side_by_side"]  # else nobody is accused by a clock
+      record["parent_clock"] = _clock_claim(record, child.blocks.get(record["compiler"])) if alone else None
       record["beside"] = child.beside
       if _is_context_loss(record):
         again.append(spec)

@@ -45,6 +45,7 @@ CONTENTS, BUFFERS = 4, 3  # different inputs, and sets of addresses that they ar
 # secret elements, for who looks at some elements to know the rest
 LARGE = 1 << 30  # bytes of inputs beyond which there are fewer
 EXTRA_CALLS = 15  # at most so many more warm-up calls than announced
+LEAST_BLOCKS = 3  # with fewer, one that the machine interrupted would accuse the candidate
 BLOCK = 10  # calls of a side in a turn; after each block of the candidate an output is brought over and compared
 
 
@@ -399,8 +400,11 @@ class _Reference:
 
   def _own_clock(self):
     """What this side's clock saw of the candidate's blocks, what the candidate claims of it and what such blocks take
-    beside: of each the median of the blocks, which a busy machine does not move, times their number."""
+    beside: of each the median of the blocks, which a busy machine does not move, times their number. None where the times
+    say nothing, or the blocks are too few for a median to mean anything."""
     count = len(self.claims)
+    if self.options["side_by_side"] or count < LEAST_BLOCKS:
+      return None
     seen, claimed = (float(np.median([c[i] for c in self.claims])) * count for i in (0, 1))
     return {"seen": round(seen, 6), "claimed": round(claimed, 6), "beside": round(float(np.median(self.beside)) * count, 6)}
 
