@@ -70,6 +70,11 @@ def cheap_inputs(variant, model):
   return out
 
 
+def today():
+  import datetime
+  return datetime.date.today().isoformat()
+
+
 def median_us(values):
   return round(statistics.median(values) * 1e6, 3)
 
