@@ -104,6 +104,7 @@ class Emitter {
   uint64_t row_bits() const;
   uint64_t column_bits() const;
   const IterVar* var_of(VarId id) const;
+  bool reads_zero_outside(const ValueNode& choice) const;
   std::string pointer(int32_t buffer);
   void need(const std::string& helper);
 
@@ -332,6 +333,13 @@ std::string Emitter::digit(VarId v, int64_t div, int64_t mod) {
   const auto key = std::tuple(v, div, mod);
   if (const auto it = scopes_[s].digits.find(key); it != scopes_[s].digits.end()) return it->second;
   std::string text = var;
+  const IterVar* iter = var_of(v);
+  if (iter != nullptr && iter->aligned && div % iter->block == 0) {
+    // Counted once for the whole block, not by every lane.
+    for (const IterVar& k : plan_.vars) {
+      if (k.role == IterVar::Role::kInner && !k.first) text = k.name + "_at";
+    }
+  }
   if (div != 1) text += " // " + hoist("D", div);
   if (mod != 0) text += " % " + hoist("D", mod);
   const std::string n = name(var + "_d");
@@ -418,6 +426,7 @@ Result<std::string> Emitter::value(ValueId v) {
   for (const Scope& s : scopes_) {
     if (const auto it = s.values.find(v); it != s.values.end()) return it->second;
   }
+  if (n.kind == ValueNode::Kind::kSelect && reads_zero_outside(n)) return value(n.args[1]);
   if (n.kind == ValueNode::Kind::kIndex) {
     PN_TRY(const std::string text, index(n.index));
     return "(" + text + ")";
@@ -445,6 +454,19 @@ Result<std::string> Emitter::value(ValueId v) {
   line(s, fmt::format("{} = {}", out, text));
   scopes_[s].values.emplace(v, out);
   return out;
+}
+
+// A choice between a read under a condition, perhaps widened, and zero: the read alone is zero where the condition is false.
+bool Emitter::reads_zero_outside(const ValueNode& choice) const {
+  const ValueNode& otherwise = graph_.node(choice.args[2]);
+  if (otherwise.kind != ValueNode::Kind::kConst || otherwise.int_value != 0 || otherwise.value != 0 ||
+      std::signbit(otherwise.value)) {
+    return false;
+  }
+  const ValueNode* read = &graph_.node(choice.args[1]);
+  if (read->kind == ValueNode::Kind::kCast && is_floating(read->type)) read = &graph_.node(read->args[0]);
+  return read->kind == ValueNode::Kind::kLoad && is_floating(read->type) &&
+         read->args == std::vector{choice.args[0]};
 }
 
 Result<std::string> Emitter::load(ValueId v) {
@@ -850,6 +872,12 @@ Result<KernelText> Emitter::run() {
   scopes_.push_back({});
   if (half_ != DType::kFloat32) out_.constants.emplace_back("DT", triton_dtype(half_));
   bind_grid();
+  // What only the tail reads is loaded after the product's loop: held through it, it takes the registers of the sums (1x1
+  // convolutions with an addition: 124 us against 195, 551 against 742).
+  for (const ValueId v : reached_) {
+    if (graph_.node(v).kind != ValueNode::Kind::kDot) continue;
+    PN_TRY(const std::string ignored, value(v));
+  }
   PN_CHECK_OK(stores(0));
   for (const IterVar& v : plan_.vars) {
     if (!v.looped() || v.role != IterVar::Role::kLane) continue;

@@ -27,6 +27,8 @@ struct IterVar {
   int64_t extent = 1;
   int64_t block = 1;
   bool first = false;  // kInner: along the first axis of its tile
+  bool aligned =
+      false;  // kInner: what counts whole blocks is one number a block, and the lanes within a block always matter
   std::string name;
 
   bool looped() const {

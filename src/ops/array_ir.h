@@ -140,8 +140,11 @@ struct Array {
   int32_t input = -1;            // kInput: which tensor argument of the region
   ReduceOp op = ReduceOp::kSum;  // kReduce
   std::vector<int64_t> extents;  // kReduce: the reduction space
-  ExprId expr = kNoExpr;         // kMap, kReduce
-  std::string label;  // the node and operator it came from, for names and comments: "layer_norm.mean"
+  // kReduce of products: its terms go to the matrix units in blocks of so many, in their order, although they are read through
+  // windows, because that is how the library adds them. 0: nothing is said.
+  int64_t inner_block = 0;
+  ExprId expr = kNoExpr;  // kMap, kReduce
+  std::string label;      // the node and operator it came from, for names and comments: "layer_norm.mean"
   NodeId node = kNoNode;
 };
 
@@ -154,6 +157,10 @@ class Program {
                   NodeId node = kNoNode);
   ArrayId add_reduce(std::vector<int64_t> shape, DType dtype, ReduceOp op, std::vector<int64_t> extents,
                      ExprId expr, std::string label, NodeId node = kNoNode);
+
+  void set_inner_block(ArrayId array, int64_t terms) {
+    arrays_[static_cast<size_t>(array)].inner_block = terms;
+  }
 
   ExprId index(int axis, int64_t extent);
   ExprId reduce_index(int axis, int64_t extent);

@@ -71,6 +71,39 @@ LibraryProduct pointwise_product(const ConvProblem& p) {
   return out;
 }
 
+// The order of a transposed convolution's terms: one image, kernel 4, stride 2, padding 1 (the step that doubles an image), and
+// only the sizes that were measured (tests/data/transposed_order.txt): the library picks one of two kernels by rules of
+// its own, and with few channels or positions a third in float32.
+void set_transposed_order(const ConvProblem& p, LibraryProduct& out) {
+  const bool doubles = p.transposed && p.groups == 1 && p.kernel.size() == 2 && all_are(p.kernel, 4) &&
+                       all_are(p.stride, 2) && all_are(p.padding, 1) && all_are(p.dilation, 1) &&
+                       p.out_size[0] == 2 * p.in_size[0] && p.out_size[1] == 2 * p.in_size[1];
+  if (!doubles || p.batch != 1 || !(p.contiguous || p.channels_last)) return;
+  constexpr int64_t kChannels[] = {128, 256, 384, 512, 768, 1024, 2048};
+  constexpr int64_t kSides[][2] = {{8, 6},   {8, 8},   {14, 14}, {16, 12}, {16, 16},
+                                   {24, 18}, {28, 28}, {32, 24}, {32, 32}, {64, 48}};
+  const int64_t c = p.in_channels, n = p.out_channels, positions = p.in_size[0] * p.in_size[1];
+  const bool measured = std::ranges::count(kChannels, c) > 0 && (n == 128 || n == 256) &&
+                        std::ranges::any_of(kSides, [&](const int64_t(&s)[2]) {
+                          return p.in_size[0] == s[0] && p.in_size[1] == s[1];
+                        });
+  if (!measured) return;
+  if (p.dtype == DType::kFloat32) {
+    const bool tf32 =
+        p.channels_last ? positions <= 1024 : n == 256 && c >= 256 && positions >= 192 && positions <= 1024;
+    if (!tf32) return;
+    out.factors = LibraryProduct::Factors::kTf32;
+    out.last_tap_first = true;
+  } else if (positions % 64 != 0) {
+    out.last_tap_first = c >= 1024 && positions <= 196;
+  } else {
+    out.last_tap_first =
+        positions <= 256 || (positions == 1024 && c >= 256) || (positions == 3072 && (n == 256 || c >= 256));
+  }
+  out.same_bits = true;
+  out.channel_block = p.dtype == DType::kFloat32 ? 32 : 64;
+}
+
 }  // namespace
 
 int64_t ConvProblem::positions() const {
@@ -93,6 +126,7 @@ LibraryProduct library_conv(const ConvProblem& problem) {
   LibraryProduct out;
   out.bias_rounds = true;
   if (problem.dtype != DType::kFloat32) out.factors = LibraryProduct::Factors::kExact;
+  if (known_type) set_transposed_order(problem, out);
   return out;
 }
 

@@ -19,6 +19,10 @@ struct LibraryProduct {
   Factors factors = Factors::kUnknown;
   /// One sum over the terms in their order, on the matrix units where they are used, gives eager's own bits.
   bool same_bits = false;
+  /// A transposed convolution's terms: channels in blocks of so many, in each block the taps that meet a result, either from the first
+  /// or from the last; 0 where that is not known. `same_bits` is then about that order.
+  int64_t channel_block = 0;
+  bool last_tap_first = false;
   /// The bias is added to the rounded sum, and rounded again. Else it is part of the sum.
   bool bias_rounds = false;
 };
@@ -29,7 +33,8 @@ struct ConvProblem {
   int64_t batch = 1, in_channels = 1, out_channels = 1, groups = 1;
   std::vector<int64_t> in_size, out_size, kernel, stride, dilation, padding;  ///< one entry an axis
   bool transposed = false;
-  bool contiguous = true;  ///< input and weight
+  bool contiguous = true;      ///< input and weight
+  bool channels_last = false;  ///< the input, the weight being contiguous; never where `contiguous` is true
 
   int64_t positions() const;
   bool pointwise() const;  ///< 1x1, unit stride, one group, no padding

@@ -113,6 +113,44 @@ TEST(Library, ExactFactorsAreWithinToleranceOnEveryMeasuredProblem) {
   EXPECT_GT(seen, 300);
 }
 
+// Kernel 4, stride 2, padding 1; letters for float32, float16 and bfloat16 (see the table's head).
+TEST(Library, TheOrderOfTransposedConvolutionsIsEagersOnEveryMeasuredProblem) {
+  std::ifstream file(PASSNET_SOURCE_DIR "/tests/data/transposed_order.txt");
+  int held[3] = {0, 0, 0}, last[3] = {0, 0, 0};
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) continue;
+    std::istringstream text(line);
+    ConvProblem p;
+    int64_t height = 0, width = 0, channels_last = 0;
+    std::string letters;
+    text >> p.batch >> p.in_channels >> p.out_channels >> height >> width >> channels_last >> letters;
+    p.transposed = true;
+    p.in_size = {height, width};
+    p.out_size = {2 * height, 2 * width};
+    p.kernel = {4, 4};
+    p.stride = {2, 2};
+    p.padding = p.dilation = {1, 1};
+    p.contiguous = channels_last == 0;
+    p.channels_last = channels_last == 1;
+    for (size_t k = 0; k < 3; ++k) {
+      p.dtype = k == 0 ? DType::kFloat32 : k == 1 ? DType::kFloat16 : DType::kBFloat16;
+      const LibraryProduct product = library_conv(p);
+      EXPECT_EQ(product.same_bits, product.channel_block > 0) << line;
+      if (!product.same_bits) continue;
+      EXPECT_EQ(letters[k], product.last_tap_first ? 'L' : 'F') << line;
+      EXPECT_EQ(p.batch, 1) << line;
+      ++held[k];
+      last[k] += product.last_tap_first;
+    }
+  }
+  EXPECT_GT(held[0], 100);
+  EXPECT_GT(held[1], 250);
+  EXPECT_GT(held[2], 250);
+  // Both orders are met.
+  EXPECT_GT(last[1], 50);
+  EXPECT_GT(held[1] - last[1], 50);
+}
+
 TEST(Library, WhatWasNotMeasuredIsUnknown) {
   Row r{"conv", "", 8, 28, 64, 256};
   ConvProblem p = conv(r, DType::kFloat32);

@@ -167,6 +167,8 @@ ConvProblem problem_of(const Conv& c) {
   p.padding = c.before;
   p.transposed = c.transposed;
   p.contiguous = c.batched && c.input->is_contiguous() && c.weight->is_contiguous();
+  p.channels_last = c.batched && !p.contiguous && c.weight->is_contiguous() && c.spatial == 2 &&
+                    c.input->stride && *c.input->stride == channels_last_strides(c.input->shape);
   return p;
 }
 
@@ -227,6 +229,52 @@ ArrayId lower_taps(Program& p, const Conv& c, const LibraryProduct& library, Arr
   return p.add_map(shape, dtype, result.id, std::move(label), node);
 }
 
+// A transposed convolution whose taps are a multiple of the stride: of every `stride` taps along an axis one meets a given
+// result, and which one depends on the result's remainder alone. So the results of each remainder are a matrix product, over
+// channel blocks, taps, channels of a block: the library's own order (see library.h).
+ArrayId lower_transposed(Program& p, const Conv& c, const LibraryProduct& library, ArrayId x, ArrayId w,
+                         std::string label, NodeId node) {
+  const DType dtype = c.input->dtype, sum = opmath(dtype);
+  Shape split{c.input->shape[0], c.out_channels}, extents{c.in_channels / library.channel_block};
+  for (size_t i = 0; i < c.spatial; ++i) {
+    split.insert(split.end(), {c.out_size[i] / c.stride[i], c.stride[i]});
+    extents.push_back(c.kernel[i] / c.stride[i]);
+  }
+  extents.push_back(library.channel_block);
+  const Factors factors = [&](Program& q, std::span<const ExprId> at, std::span<const ExprId> k) {
+    const ExprId channel = q.call(Fn::kAdd, {index_mul(q, k.front(), library.channel_block), k.back()});
+    std::vector<ExprId> in{at[0], channel}, in_weight{channel, at[1]};
+    ExprId inside = kNoExpr;
+    for (size_t i = 0; i < c.spatial; ++i) {
+      const ExprId remainder = index_add(q, at[3 + 2 * i], c.before[i]), stride = q.integer(c.stride[i]);
+      ExprId tap = k[1 + i];
+      if (library.last_tap_first) tap = q.call(Fn::kSub, {q.integer(c.kernel[i] / c.stride[i] - 1), tap});
+      const ExprId from = q.call(
+          Fn::kSub, {q.call(Fn::kAdd, {at[2 + 2 * i], q.call(Fn::kFloorDiv, {remainder, stride})}), tap});
+      inside = both_of(q, inside, q.call(Fn::kGe, {from, q.integer(0)}));
+      inside = both_of(q, inside, q.call(Fn::kLt, {from, q.integer(c.in_size[i])}));
+      in.push_back(from);
+      in_weight.push_back(
+          q.call(Fn::kAdd, {q.call(Fn::kMod, {remainder, stride}), index_mul(q, tap, c.stride[i])}));
+    }
+    // Chosen before it is widened: 16-bit factors go to the matrix units as they are.
+    E value = E{&q, q.select(inside, q.read(x, in), q.real(0, dtype))}.cast(sum);
+    E weight = E{&q, q.read(w, in_weight)}.cast(sum);
+    if (library.factors == LibraryProduct::Factors::kTf32)
+      return std::pair(call(Fn::kTf32, value), call(Fn::kTf32, weight));
+    return std::pair(value, weight);
+  };
+  const ArrayId product = add_product(p, split, sum, extents, factors, label, node);
+  p.set_inner_block(product, library.channel_block);
+  const Shape shape = c.result_shape();
+  std::vector<ExprId> at{p.index(0, shape[0]), p.index(1, shape[1])};
+  for (size_t i = 0; i < c.spatial; ++i) {
+    const ExprId o = p.index(static_cast<int>(2 + i), shape[2 + i]), stride = p.integer(c.stride[i]);
+    at.insert(at.end(), {p.call(Fn::kFloorDiv, {o, stride}), p.call(Fn::kMod, {o, stride})});
+  }
+  return p.add_map(shape, sum, p.read(product, at), std::move(label), node);
+}
+
 template <ReadConv kRead>
 Result<std::vector<ArrayId>> lower_conv(LowerContext& ctx, const Call& call) {
   PN_TRY(Conv c, kRead(call));
@@ -269,7 +317,10 @@ Result<std::vector<ArrayId>> lower_conv(LowerContext& ctx, const Call& call) {
   }
   if (problem.depthwise() && product_of(c.kernel) <= kMostTaps)
     return std::vector<ArrayId>{lower_taps(p, c, library, bias, factors, label_of(call), call.node->id)};
-  ArrayId out = add_product(p, c.result_shape(), sum, extents, factors, label_of(call, "sum"), call.node->id);
+  const ArrayId out =
+      library.channel_block > 0
+          ? lower_transposed(p, c, library, x, w, label_of(call, "sum"), call.node->id)
+          : add_product(p, c.result_shape(), sum, extents, factors, label_of(call, "sum"), call.node->id);
   if (!c.bias && sum == dtype) return std::vector<ArrayId>{out};
   bool one_rounding = !library.bias_rounds;
   return std::vector<ArrayId>{add_epilogue(

@@ -49,6 +49,17 @@ REGIONS = {
   "conv_transpose1d with a transposed weight": (
     {"x": ([17, 11, 9], "float32"), "w": ([11, 11, 3], "float32")},
     "v = w.transpose(2, 1)\na = torch.conv_transpose1d(x, v, None, (2,), (1,), (0,), 1, (1,))\nb = a * 0.25\nreturn (a, torch.relu(b))"),
+  # Split by the remainders of the result's position: products over channel blocks and taps, the first tap first or last.
+  "a transposed convolution in halves": (
+    {"x": ([1, 128, 8, 6], "float16"), "w": ([128, 128, 4, 4], "float16"), "b": ([128], "float16")},
+    "a = torch.conv_transpose2d(x, w, b, (2, 2), (1, 1), (0, 0), 1, (1, 1))\nreturn (torch.relu(a),)"),
+  "a transposed convolution, channels last": (
+    {"x": ([1, 8, 8, 128], "float32"), "w": ([128, 128, 4, 4], "float32")},
+    "v = torch.relu(x).permute(0, 3, 1, 2)\na = torch.conv_transpose2d(v, w, None, (2, 2), (1, 1))\nreturn (a * 0.5,)"),
+  "a transposed convolution between batch_norms": (
+    {"x": ([1, 128, 8, 8], "bfloat16"), "m": ([128], "bfloat16"), "v": ([128], "bfloat16"), "w": ([128, 128, 4, 4], "bfloat16")},
+    "a = torch.nn.functional.batch_norm(x, m, v * v, None, None, False, 0.1, 1e-05)\nb = torch.relu(a)\n"
+    "c = torch.conv_transpose2d(b, w, None, (2, 2), (1, 1))\nd = torch.nn.functional.batch_norm(c, m, v * v, m, v, False, 0.1, 1e-05)\nreturn (torch.relu(d),)"),
   "the square of a mask": (
     {"x": ([4, 6], "bool")},
     "a = torch.square(x)\nreturn (torch.neg(a), a)"),
