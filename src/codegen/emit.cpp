@@ -11,6 +11,7 @@
 
 #include "codegen/fn_text.h"
 #include "codegen/space.h"
+#include "codegen/stencil.h"
 #include "ir/value.h"
 
 namespace passnet::codegen {
@@ -817,11 +818,24 @@ Status Emitter::product(ValueId v) {
 // ---- the whole ----
 
 Status Emitter::stores(uint64_t loop_bit) {
+  // Nothing is loaded across a store, which may have changed it: where results share loads, all stores come last.
+  std::vector<std::string> computed(plan_.stores.size());
+  if (plan_.schedule == "stencil") {
+    for (const ValueId v : walked_in_order(graph_, pool_, reached_)) {
+      PN_TRY(const std::string ignored, value(v));
+    }
+  }
+  for (size_t k = 0; k < plan_.stores.size() && plan_.schedule == "stencil"; ++k) {
+    PN_TRY(computed[k], value(plan_.stores[k].value));
+  }
   for (size_t k = 0; k < plan_.stores.size(); ++k) {
     const StorePlan& s = plan_.stores[k];
     if ((pool_.deps(s.offset) & loop_mask_) != loop_bit) continue;
     PN_TRY(const std::string offset, index(s.offset));
-    PN_TRY(const std::string text, value(s.value));
+    std::string text = computed[k];
+    if (text.empty()) {
+      PN_TRY(text, value(s.value));
+    }
     const std::string& p = pointers_.at(-1 - static_cast<int32_t>(k));
     const std::string address = offset == "0" ? p : fmt::format("{} + {}", p, offset);
     const std::string mask = lanes_in(pool_.deps(s.offset));
@@ -865,6 +879,13 @@ Result<KernelText> Emitter::run() {
   }
   for (size_t k = 0; k < plan_.stores.size(); ++k) {
     const StorePlan& s = plan_.stores[k];
+    const auto same =
+        std::find_if(plan_.stores.begin(), plan_.stores.begin() + static_cast<ptrdiff_t>(k),
+                     [&](const StorePlan& o) { return o.output == s.output && o.scratch == s.scratch; });
+    if (const auto first = same - plan_.stores.begin(); first < static_cast<ptrdiff_t>(k)) {
+      pointers_[-1 - static_cast<int32_t>(k)] = pointers_.at(-1 - static_cast<int32_t>(first));
+      continue;
+    }
     out_.writes.emplace_back(s.output, s.scratch);
     add_pointer(-1 - static_cast<int32_t>(k),
                 s.output >= 0 ? "out" : program_.buffers[static_cast<size_t>(s.scratch)].name, s.dtype);

@@ -6,17 +6,19 @@
 #include <fmt/format.h>
 
 #include "codegen/space.h"
+#include "codegen/stencil.h"
 #include "ops/view_algebra.h"
 
 namespace passnet::codegen {
 
 namespace {
 
-constexpr int64_t kUnrollLimit = 32;   // points of a reduction written out one by one
-constexpr int64_t kSerialLimit = 128;  // points folded in a loop by each lane
-constexpr size_t kStencilLoads = 8;    // 3x3 taps: 9.3 us in blocks of 256 against 13.4 in blocks of 1024
+constexpr int64_t kUnrollLimit = 32;         // points of a reduction written out one by one
+constexpr int64_t kSerialLimit = 128;        // points folded in a loop by each lane
 constexpr int64_t kPersistentLimit = 32768;  // elements of a row held at once
 constexpr int64_t kMultiprocessors = 132;    // of the machine the block sizes aim at
+constexpr double kWindowReads =
+    16;  // of one element by one load of a window: beyond, it is no window but a table
 constexpr size_t kMaxKernels = 8;
 constexpr double kScalarProducts =
     1 << 25;  // multiply-adds of one product that may go without the matrix units
@@ -65,11 +67,18 @@ class Planner {
   // `sliced`: for values that are the same along the fastest axis, not for two directions of memory.
   Result<KernelPlan> tiles(const std::vector<Target>& targets, const Choice& choice, const Trial& trial,
                            size_t row_axis, bool sliced);
+  Result<KernelPlan> stencil(const std::vector<Target>& targets, const Choice& choice, const Trial& trial,
+                             const StencilShape& shape);
   bool costly_per_slice(const Trial& trial) const;
   Result<KernelPlan> rows(const std::vector<Target>& targets, const Choice& choice, const Trial& trial);
   // Lowers the targets at the axes' positions `at`; lane variables by extent.
   Status lower(KernelPlan& plan, const std::vector<Target>& targets, const Choice& choice,
-               const std::vector<int64_t>& extents, const std::vector<IndexId>& at);
+               const std::vector<int64_t>& extents, const std::vector<IndexId>& at) {
+    return lower_each(plan, targets, choice, extents, {at});
+  }
+  // At several positions of one program, in the order of `positions`; equal loads are one load.
+  Status lower_each(KernelPlan& plan, const std::vector<Target>& targets, const Choice& choice,
+                    const std::vector<int64_t>& extents, const std::vector<std::vector<IndexId>>& positions);
   VarId lane_of(KernelPlan& plan, int64_t extent);
   void count(KernelPlan& plan) const;
   TrialContext context() const { return {program_, buffers_, in_memory_, options_.strip_casts}; }
@@ -227,6 +236,9 @@ Status Planner::plan_group(const std::vector<Target>& targets, int depth) {
     }
     if (best_axis < trial.axes.size()) {
       PN_TRY(KernelPlan plan, tiles(targets, choice, trial, best_axis, false));
+      kernels_.push_back(std::move(plan));
+    } else if (const std::optional<StencilShape> shape = stencil_shape(trial)) {
+      PN_TRY(KernelPlan plan, stencil(targets, choice, trial, *shape));
       kernels_.push_back(std::move(plan));
     } else if (costly_per_slice(trial)) {
       PN_TRY(KernelPlan plan, tiles(targets, choice, trial, trial.axes.size() - 2, true));
@@ -429,10 +441,10 @@ VarId Planner::lane_of(KernelPlan& plan, int64_t extent) {
   return v.id;
 }
 
-Status Planner::lower(KernelPlan& plan, const std::vector<Target>& targets, const Choice& choice,
-                      const std::vector<int64_t>& extents, const std::vector<IndexId>& at) {
+Status Planner::lower_each(KernelPlan& plan, const std::vector<Target>& targets, const Choice& choice,
+                           const std::vector<int64_t>& extents,
+                           const std::vector<std::vector<IndexId>>& positions) {
   plan.graph = std::make_unique<ValueGraph>(*plan.pool);
-  const IndexId linear = plan.pool->linearize(at, extents);
   std::map<ArrayId, VarId> serial;
   const auto policy = [&](ArrayId array, const std::vector<IndexId>& where) -> Result<ReducePlan> {
     const auto mode = choice.modes.find(array);
@@ -485,17 +497,20 @@ Status Planner::lower(KernelPlan& plan, const std::vector<Target>& targets, cons
     return ReducePlan{ReducePlan::How::kOver, var, -1, 0, 0};
   };
   Lowering lowering(program_, *plan.graph, buffers_, in_memory_, policy, options_.strip_casts);
-  for (const Target& t : targets) {
-    const Array& a = program_.array(t.array);
-    StorePlan s;
-    s.output = t.output;
-    s.scratch = t.scratch;
-    s.array = t.array;
-    s.dtype =
-        options_.strip_casts && size_of(a.dtype) == 2 && is_floating(a.dtype) ? DType::kFloat32 : a.dtype;
-    s.offset = linear;
-    PN_TRY(s.value, lowering.definition(t.array, target_index(*plan.pool, a.shape, t.order, linear)));
-    plan.stores.push_back(s);
+  for (const std::vector<IndexId>& at : positions) {
+    const IndexId linear = plan.pool->linearize(at, extents);
+    for (const Target& t : targets) {
+      const Array& a = program_.array(t.array);
+      StorePlan s;
+      s.output = t.output;
+      s.scratch = t.scratch;
+      s.array = t.array;
+      s.dtype =
+          options_.strip_casts && size_of(a.dtype) == 2 && is_floating(a.dtype) ? DType::kFloat32 : a.dtype;
+      s.offset = linear;
+      PN_TRY(s.value, lowering.definition(t.array, target_index(*plan.pool, a.shape, t.order, linear)));
+      plan.stores.push_back(s);
+    }
   }
   if (plan.pool->var_count() > 60)
     return refuse("too_many_axes", targets[0].array, "more than 60 axes and loops");
@@ -604,6 +619,46 @@ bool has_rounded_factors(const KernelPlan& plan) {
     const ValueNode& n = plan.graph->node(v);
     return n.kind == ValueNode::Kind::kCall && n.fn == Fn::kTf32;
   });
+}
+
+// Several results of the last axis but one in the registers of a lane: what their windows share is loaded once. Each
+// result is still computed tap after tap, in the order of its definition.
+Result<KernelPlan> Planner::stencil(const std::vector<Target>& targets, const Choice& choice,
+                                    const Trial& trial, const StencilShape& shape) {
+  KernelPlan plan;
+  plan.schedule = "stencil";
+  plan.pool = std::make_unique<IndexPool>();
+  const size_t row = trial.axes.size() - 2;
+  const auto add = [&](IterVar::Role role, int64_t extent, int64_t block, std::string name) {
+    IterVar v;
+    v.role = role;
+    v.extent = extent;
+    v.block = block;
+    v.id = plan.pool->add_var(extent);
+    v.name = std::move(name);
+    plan.vars.push_back(v);
+    plan.grid *= role == IterVar::Role::kLane ? 1 : ceil_div(extent, block);
+    return plan.pool->var(v.id);
+  };
+  const std::vector<int64_t> outer(trial.extents.begin(),
+                                   trial.extents.begin() + static_cast<ptrdiff_t>(row));
+  std::vector<IndexId> at(outer.size(), plan.pool->constant(0));
+  if (product(outer) > 1)
+    at = plan.pool->delinearize(add(IterVar::Role::kRow, product(outer), shape.planes, "plane"), outer);
+  const int64_t blocks = trial.extents[row] / shape.results, cols = trial.extents[row + 1];
+  const IndexId y = blocks > 1 ? add(IterVar::Role::kOuter, blocks, 1, "y") : plan.pool->constant(0);
+  const IndexId x =
+      add(shape.cols >= cols ? IterVar::Role::kLane : IterVar::Role::kCol, cols, shape.cols, "x");
+  std::vector<std::vector<IndexId>> positions;
+  for (int64_t r = 0; r < shape.results; ++r) {
+    positions.push_back(at);
+    positions.back().push_back(plan.pool->add(plan.pool->scale(y, shape.results), plan.pool->constant(r)));
+    positions.back().push_back(x);
+  }
+  PN_CHECK_OK(lower_each(plan, targets, choice, trial.extents, positions));
+  plan.num_warps = shape.num_warps;
+  count(plan);
+  return plan;
 }
 
 // A matrix product with whatever comes before and after it: blocks of the result over the grid.
@@ -771,12 +826,15 @@ Result<KernelPlan> Planner::rows(const std::vector<Target>& targets, const Choic
 }
 
 // Device memory moved and arithmetic done by one launch. Reads that several programs repeat come from the L2 cache:
-// counted at a third.
+// counted at a third. What the loads of a window repeat comes from the L1 cache, whose time goes by elements: counted as
+// one byte each (3x3 in steps of 2, float16: 1252 us, of which 981 are the bytes; 7x7 tap by tap: 247 of which 18).
 void Planner::count(KernelPlan& plan) const {
   std::set<ValueId> seen;
   double programs = static_cast<double>(plan.grid);
+  std::set<std::pair<int32_t, int32_t>> written;
   for (const StorePlan& s : plan.stores) {
     reachable(*plan.graph, s.value, seen);
+    if (!written.emplace(s.output, s.scratch).second) continue;
     plan.write_bytes +=
         static_cast<double>(product(program_.array(s.array).shape)) * size_of(program_.array(s.array).dtype);
   }
@@ -789,6 +847,12 @@ void Planner::count(KernelPlan& plan) const {
       }
     }
   }
+  std::map<std::pair<int32_t, IndexId>, size_t> window_of;
+  const std::vector<Window> windows = windows_of(*plan.graph, *plan.pool, seen);
+  for (size_t w = 0; w < windows.size(); ++w) {
+    for (const IndexId i : windows[w].offsets) window_of[{windows[w].buffer, i}] = w;
+  }
+  std::vector<double> window_points(windows.size(), 0);
   for (const ValueId v : seen) {
     const ValueNode& n = plan.graph->node(v);
     double points = 1, executed = programs;
@@ -806,6 +870,12 @@ void Planner::count(KernelPlan& plan) const {
     if (n.kind == ValueNode::Kind::kLoad) {
       const Buffer& b = buffers_[static_cast<size_t>(n.buffer)];
       const double size = size_of(b.dtype);
+      // Few elements for many results, as weights are, stay what they are: one element that many lanes ask for.
+      if (const auto w = window_of.find({n.buffer, n.index});
+          w != window_of.end() && points <= kWindowReads * static_cast<double>(product(b.shape))) {
+        window_points[w->second] += points;
+        continue;
+      }
       const double once = std::min(points, static_cast<double>(product(b.shape))) * size;
       plan.read_bytes += once * passes + std::max(0.0, executed * size - once) / 3;
     } else if (n.kind == ValueNode::Kind::kCall || n.kind == ValueNode::Kind::kReduce) {
@@ -815,6 +885,11 @@ void Planner::count(KernelPlan& plan) const {
       }
       plan.flops += body;
     }
+  }
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const Buffer& b = buffers_[static_cast<size_t>(windows[w].buffer)];
+    const double once = std::min(window_points[w], static_cast<double>(product(b.shape)));
+    plan.read_bytes += once * size_of(b.dtype) + (window_points[w] - once);
   }
 }
 

@@ -238,6 +238,52 @@ Program max_pool(DType t, const Shape& s) {
   return b.done({b.map(s, t, b.read(m), "max_pool2d")});
 }
 
+struct Depthwise {
+  Shape in;
+  int64_t kernel = 3, step = 1;
+  bool bias = false, channels_last = false;
+  const char* name;
+  const char* route;
+};
+
+// A depthwise convolution tap after tap, with a bias and a clamp behind it: half the kernel is left out at each edge.
+Program depthwise(DType t, const Depthwise& c) {
+  Builder b;
+  TensorMeta x_meta = tensor(c.in, t);
+  const int64_t k = c.kernel, pad = k / 2;
+  const Shape out{c.in[0], c.in[1], (c.in[2] + 2 * pad - k) / c.step + 1,
+                  (c.in[3] + 2 * pad - k) / c.step + 1};
+  TensorMeta out_meta = tensor(out, t);
+  if (c.channels_last) {
+    x_meta.stride = Shape{c.in[1] * c.in[2] * c.in[3], 1, c.in[1] * c.in[3], c.in[1]};
+    out_meta.stride = Shape{out[1] * out[2] * out[3], 1, out[1] * out[3], out[1]};
+  }
+  const ArrayId x = b.input(x_meta, "x"), w = b.input(tensor({c.in[1], 1, k, k}, t), "w");
+  const ArrayId bias = c.bias ? b.input(tensor({c.in[1]}, t), "b") : -1;
+  b.over(out);
+  E total = b.f(0.0);
+  const ExprId zero = b.p.integer(0);
+  const auto both = [&](ExprId m, ExprId n) { return b.p.call(Fn::kAnd, {m, n}); };
+  for (int64_t tap = 0; tap < k * k; ++tap) {
+    const auto position = [&](size_t axis, int64_t at) {
+      const ExprId scaled = c.step == 1 ? b.at[axis] : b.p.call(Fn::kMul, {b.at[axis], b.p.integer(c.step)});
+      return b.p.call(Fn::kAdd, {scaled, b.p.integer(at - pad)});
+    };
+    const ExprId row = position(2, tap / k), col = position(3, tap % k);
+    const ExprId inside =
+        both(both(b.p.call(Fn::kGe, {row, zero}), b.p.call(Fn::kLt, {row, b.p.integer(c.in[2])})),
+             both(b.p.call(Fn::kGe, {col, zero}), b.p.call(Fn::kLt, {col, b.p.integer(c.in[3])})));
+    const E v = select(E{&b.p, inside}, b.read(x, {b.at[0], b.at[1], row, col}), b.f(0.0));
+    total = call(Fn::kFma, v, b.read(w, {b.at[1], zero, b.p.integer(tap / k), b.p.integer(tap % k)}), total);
+  }
+  ArrayId y = b.map(out, t, total, "conv2d");
+  if (c.bias) {
+    b.over(out);
+    y = b.map(out, t, call(Fn::kMax, b.read(y) + b.read(bias, {b.at[1]}), b.f(0.0)), "relu");
+  }
+  return b.done({y}, {out_meta});
+}
+
 // x.mean(1) over 200 rows: folded across what is contiguous.
 Program column_mean(DType t, const Shape& s) {
   Builder b;
@@ -372,6 +418,22 @@ std::vector<PassSpec> test_passes(bool large) {
   out.push_back(pass("FuseMaxPool", "max_pool", kUnary, [&](DType t) {
     return max_pool(t, pick({2, 3, 9, 10}, {64, 64, 112, 112}));
   }));
+  // Rows in steps of 1 and 2, of widths that are no power of two, planes that do not fill a block; too few programs to
+  // share, or no number that divides the rows: tap by tap.
+  for (const Depthwise& c :
+       {Depthwise{pick({3, 67, 28, 22}, {64, 256, 56, 56}), 3, 1, true, false, "FuseDepthwise", "depthwise"},
+        Depthwise{pick({4, 135, 31, 17}, {512, 256, 112, 112}), 3, 2, false, false, "FuseDepthwiseSteps",
+                  "depthwise_steps"},
+        Depthwise{pick({1, 601, 10, 9}, {64, 256, 56, 56}), 5, 1, true, false, "FuseDepthwiseFive",
+                  "depthwise_five"},
+        Depthwise{pick({5, 67, 14, 14}, {128, 192, 28, 28}), 7, 1, false, false, "FuseDepthwiseSeven",
+                  "depthwise_seven"},
+        Depthwise{pick({8, 70, 16, 12}, {64, 256, 56, 56}), 3, 1, false, true, "FuseDepthwiseLast",
+                  "depthwise_last"},
+        Depthwise{{1, 3, 12, 23}, 3, 1, true, false, "FuseDepthwiseSmall", "depthwise_small"},
+        Depthwise{{1, 900, 17, 7}, 3, 1, false, false, "FuseDepthwisePrime", "depthwise_prime"}}) {
+    out.push_back(pass(c.name, c.route, c.bias ? kThree : kTwo, [&](DType t) { return depthwise(t, c); }));
+  }
   out.push_back(pass("FuseColumnMean", "column_mean", kUnary, [&](DType t) {
     return column_mean(t, pick({3, 200, 40}, {128, 1024, 768}));
   }));

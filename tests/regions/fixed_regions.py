@@ -60,6 +60,13 @@ REGIONS = {
     {"x": ([1, 128, 8, 8], "bfloat16"), "m": ([128], "bfloat16"), "v": ([128], "bfloat16"), "w": ([128, 128, 4, 4], "bfloat16")},
     "a = torch.nn.functional.batch_norm(x, m, v * v, None, None, False, 0.1, 1e-05)\nb = torch.relu(a)\n"
     "c = torch.conv_transpose2d(b, w, None, (2, 2), (1, 1))\nd = torch.nn.functional.batch_norm(c, m, v * v, m, v, False, 0.1, 1e-05)\nreturn (torch.relu(d),)"),
+  # Several rows a lane, with what follows; steps of 2 and a width that is no power of two.
+  "a depthwise convolution and its tail": (
+    {"x": ([3, 96, 16, 20], "float16"), "w": ([96, 1, 3, 3], "float16"), "m": ([96], "float16"), "v": ([96], "float16")},
+    "a = torch.conv2d(x, w, None, (1, 1), (1, 1), (1, 1), 96)\nb = torch.nn.functional.batch_norm(a, m, v, None, None, False, 0.1, 1e-05)\nreturn (torch.relu(b) + x,)"),
+  "a depthwise convolution in steps of 2": (
+    {"x": ([2, 136, 31, 33], "bfloat16"), "w": ([136, 1, 3, 3], "bfloat16"), "b": ([136], "bfloat16")},
+    "a = torch.conv2d(x, w, b, (2, 2), (1, 1), (1, 1), 136)\nreturn (torch.nn.functional.hardtanh(a, 0.0, 6.0),)"),
   "the square of a mask": (
     {"x": ([4, 6], "bool")},
     "a = torch.square(x)\nreturn (torch.neg(a), a)"),
