@@ -280,9 +280,19 @@ void settle(Graph& graph, Meta& meta, const std::optional<std::string>& device) 
 
 namespace {
 
-bool too_large(const Meta& meta) {
-  if (meta.is_tensor() && meta.tensor.numel() > kMostElements) return true;
-  return std::any_of(meta.items.begin(), meta.items.end(), too_large);
+// What is wrong with the sizes of a result that a rule computed; empty if nothing.
+std::string_view wrong_sizes(const Meta& meta) {
+  if (meta.is_tensor()) {
+    const std::vector<int64_t>& shape = meta.tensor.shape;
+    if (std::any_of(shape.begin(), shape.end(), [](int64_t n) { return n < 0; }))
+      return "the result would have a negative extent";
+    if (meta.tensor.numel() > kMostElements)
+      return "the result would have more elements than any memory holds";
+  }
+  for (const Meta& item : meta.items) {
+    if (const std::string_view wrong = wrong_sizes(item); !wrong.empty()) return wrong;
+  }
+  return {};
 }
 
 }  // namespace
@@ -294,10 +304,8 @@ Status infer(Graph& graph, Node& node) {
         .at(graph.file, node.span);
   }
   PN_TRY(Inferred result, call.row->meta(call));
-  if (too_large(result.meta)) {
-    return user_error(
-               "ops.bad_arguments",
-               fmt::format("`{}`: the result would have more elements than any memory holds", node.target))
+  if (const std::string_view wrong = wrong_sizes(result.meta); !wrong.empty()) {
+    return user_error("ops.bad_arguments", fmt::format("`{}`: {}", node.target, wrong))
         .at(graph.file, node.span);
   }
   node.writes = std::move(result.writes);

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "ops/row_args.h"
 #include "ops/view_algebra.h"
 #include "ops/view_rows.h"
@@ -111,7 +113,12 @@ Result<Inferred> meta_sym_sum(const Call& call) {
 
 Result<Inferred> meta_sym_int(const Call& call) {
   const Value known = known_value(call, call.arg("input"));
-  if (known.is_number()) return number_result(Value::integer(static_cast<int64_t>(known.as_double())));
+  if (known.kind() == Value::Kind::kInt || known.kind() == Value::Kind::kBool)
+    return number_result(Value::integer(known.as_int()));
+  if (known.is_number()) {
+    if (!(std::fabs(known.as_double()) < 9.2e18)) return bad_argument(call, "input", "a number of 64 bits");
+    return number_result(Value::integer(static_cast<int64_t>(known.as_double())));
+  }
   return Inferred{};
 }
 

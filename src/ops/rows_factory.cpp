@@ -14,11 +14,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-E constant_of(Program& p, double value, DType dtype) {
-  if (dtype == DType::kBool) return {&p, p.boolean(value != 0)};
-  if (is_floating(dtype)) return {&p, p.real(value, dtype)};
-  return {&p, p.integer(static_cast<int64_t>(value), dtype)};
-}
+E constant_of(Program& p, double value, DType dtype) { return {&p, p.real(value, dtype)}; }
 
 Result<std::vector<ArrayId>> filled(LowerContext& ctx, const Call& call, double value) {
   const TensorMeta& out = call.node->meta.tensor;
@@ -81,6 +77,8 @@ Result<std::vector<ArrayId>> lower_full(LowerContext& ctx, const Call& call) {
 
 // ---- sequences ----
 
+constexpr double kMostExact = 9007199254740992.0;  // 2^53
+
 struct Sequence {
   double start = 0, step = 1;
   int64_t length = 0;
@@ -93,7 +91,10 @@ Result<Sequence> read_arange(const Call& call) {
   Sequence out;
   auto number = [&](std::string_view name, double* v) -> Status {
     PN_TRY(*v, real_arg(call, name));
-    out.integral &= known_value(call, call.arg(name)).kind() != Value::Kind::kFloat;
+    const bool whole = known_value(call, call.arg(name)).kind() != Value::Kind::kFloat;
+    // Torch counts integers as such; beyond 53 bits the arithmetic here would not.
+    if (whole && std::fabs(*v) > kMostExact) return bad_argument(call, name, "within 2^53");
+    out.integral &= whole;
     return ok_status();
   };
   double end = 0;
@@ -108,7 +109,10 @@ Result<Sequence> read_arange(const Call& call) {
   PN_CHECK_OK(number("step", &out.step));
   if (out.step == 0 || (end - out.start) / out.step < 0)
     return bad_argument(call, "step", "a step from `start` toward `end`");
-  out.length = static_cast<int64_t>(std::ceil((end - out.start) / out.step));
+  const double length = std::ceil((end - out.start) / out.step);
+  if (!(length <= static_cast<double>(kMostElements)))
+    return bad_argument(call, "end", "so near to `start` that memory holds the steps");
+  out.length = static_cast<int64_t>(length);
   return out;
 }
 

@@ -47,7 +47,10 @@ Status read_sizes(const Call& call, Resize& r, bool recompute) {
   } else if (!is_none(call, "scale_factor")) {
     PN_TRY(std::vector<double> factors, factors_arg(call, "scale_factor", n));
     for (size_t i = 0; i < n; ++i) {
-      r.out_size.push_back(static_cast<int64_t>(static_cast<double>(r.in_size[i]) * factors[i]));
+      const double size = static_cast<double>(r.in_size[i]) * factors[i];
+      if (!(std::fabs(size) <= static_cast<double>(kMostElements)))
+        return bad_argument(call, "scale_factor", "factors whose result memory holds");
+      r.out_size.push_back(static_cast<int64_t>(size));
       if (!recompute) r.scales[i] = factors[i];
     }
   } else {

@@ -124,10 +124,7 @@ Result<std::vector<ArrayId>> lower_pad(LowerContext& ctx, const Call& call) {
     if (!is_none(call, "value")) {
       PN_TRY(fill, real_arg(call, "value"));
     }
-    ExprId outside = dtype == DType::kBool ? p.boolean(fill != 0)
-                     : is_floating(dtype)  ? p.real(fill, dtype)
-                                           : p.integer(static_cast<int64_t>(fill), dtype);
-    value = p.select(inside, value, outside);
+    value = p.select(inside, value, p.real(fill, dtype));
   }
   return std::vector<ArrayId>{p.add_map(padding.shape, dtype, value, label_of(call), call.node->id)};
 }

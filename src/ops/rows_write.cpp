@@ -67,11 +67,7 @@ Result<Inferred> meta_masked_scatter(const Call& call) {
 
 Result<Inferred> meta_fill(const Call& call) { return meta_changed_clone(call); }
 
-E constant_of(Program& p, double value, DType dtype) {
-  if (dtype == DType::kBool) return {&p, p.boolean(value != 0)};
-  if (is_floating(dtype)) return {&p, p.real(value, dtype)};
-  return {&p, p.integer(static_cast<int64_t>(value), dtype)};
-}
+E constant_of(Program& p, double value, DType dtype) { return {&p, p.real(value, dtype)}; }
 
 Result<std::vector<ArrayId>> filled(LowerContext& ctx, const Call& call, double value) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));

@@ -83,6 +83,23 @@ TEST(OperatorTable, AResultThatNoMemoryHoldsIsRefused) {
   EXPECT_EQ(status.error().code, "ops.bad_arguments");
 }
 
+TEST(OperatorTable, NumbersThatNoSizeHoldsAreRefused) {
+  for (const char* call :
+       {"torch.arange(9223372036854775807)", "torch.arange(-9223372036854775807, 9223372036854775807)",
+        "torch.arange(9007199254740993, 9007199254740999)", "torch.arange(0, 1000000000000000)",
+        "torch.arange(0.0, 1e300)", "torch.arange(0.0, float('inf'))", "torch.arange(float('nan'))",
+        "torch.arange(0.0, 1.0, 5e-324)", "torch.nn.functional.interpolate(%x, None, 1e300)",
+        "torch.nn.functional.interpolate(%x, None, float('nan'))", "torch.sym_int(1e300)",
+        "torch.sym_int(float('inf'))"}) {
+    Result<Graph> graph = read_graph("%x : f32[1,32,28,28]@0 = placeholder\n%c = call_function " +
+                                     std::string(call) + "\noutput ((%c,))\n");
+    ASSERT_TRUE(graph.ok()) << call << ": " << graph.error().message;
+    const Status status = infer(*graph, graph->node(graph->find("c")->id));
+    ASSERT_FALSE(status.ok()) << call;
+    EXPECT_EQ(status.error().code, "ops.bad_arguments") << call << ": " << status.error().message;
+  }
+}
+
 TEST(OperatorTable, ExamplesLowerToWellTypedPrograms) {
   int lowered = 0;
   for (const OpRow& row : all_rows()) {
