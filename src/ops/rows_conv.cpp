@@ -344,6 +344,8 @@ OpCost cost_conv(const Call& call) {
   OpCost cost = product_cost(call, c->transposed ? 30 : 20.6, terms);
   const ConvProblem problem = problem_of(*c);
   if (c->bias && library_conv(problem).bias_rounds) cost.kernels = 2, cost.host_us += 6;
+  // The library turns operands and result around, and clears the result first.
+  if (c->transposed && problem.contiguous) cost.kernels = 5;
   if (problem.depthwise()) cost.tensor_core = false;
   return cost;
 }

@@ -19,9 +19,7 @@ CallCost cost_of_region(const GraphFacts& facts, const Region& region, const Sch
   // A perfect kernel reaches what the library reaches at its best; a generated one is not tuned.
   const bool ideal = estimate.schedule == kIdealSchedule;
   const bool units = ideal || estimate.schedule.find("product") != std::string::npos;
-  double tflops = region_tflops(facts, region, units, profile);
-  if (ideal && has_product(facts, region))
-    tflops *= profile.product_efficiency / profile.generated_efficiency;
+  const double tflops = region_tflops(facts, region, units, ideal, profile);
   return wrapper_cost(region.kind, estimate, static_cast<int>(region.inputs.size()),
                       output_count(facts.graph().node(region.root).meta), tflops, profile);
 }

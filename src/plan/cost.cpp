@@ -87,7 +87,7 @@ ScheduleEstimate ideal_estimate(const GraphFacts& facts, const Region& region) {
   return estimate;
 }
 
-double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units,
+double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units, bool perfect,
                      const Profile& profile) {
   const NodeFacts* heaviest = nullptr;
   for (NodeId id : region.nodes) {
@@ -95,7 +95,8 @@ double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_
     if (heaviest == nullptr || node.cost.flops > heaviest->cost.flops) heaviest = &node;
   }
   const Call* call = heaviest != nullptr && heaviest->call ? &*heaviest->call : nullptr;
-  return generated_tflops(call, heaviest != nullptr ? heaviest->cost : OpCost{}, matrix_units, profile);
+  const OpCost cost = heaviest != nullptr ? heaviest->cost : OpCost{};
+  return perfect ? perfect_tflops(call, cost, profile) : generated_tflops(call, cost, matrix_units, profile);
 }
 
 }  // namespace passnet

@@ -42,8 +42,8 @@ inline constexpr std::string_view kIdealSchedule = "ideal";
 /// A perfect kernel: one launch that reads each input and writes each output once.
 ScheduleEstimate ideal_estimate(const GraphFacts& facts, const Region& region);
 /// Rate at which a region's kernel does its flops, most of which are its products'; `matrix_units`: its
-/// schedule uses them.
-double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units,
+/// schedule uses them; `perfect`: as the library does at its best.
+double region_tflops(const GraphFacts& facts, const Region& region, bool matrix_units, bool perfect,
                      const Profile& profile);
 
 }  // namespace passnet

@@ -74,6 +74,14 @@ NodeId find_no_op_operand(const Graph& graph, const Call& call) {
   return kNoNode;
 }
 
+bool is_transposed(const Call& call) { return call.row->name.starts_with("conv_transpose"); }
+
+// The matrix units' own rate for a product's type.
+double unit_tflops(const Call& call, const Profile& profile) {
+  if (is_half(first_dtype(call.node->meta))) return profile.tensor16_tflops;
+  return is_convolution(call) ? profile.tf32_tflops : profile.tf32_tflops / 3;
+}
+
 }  // namespace
 
 bool is_tensor_tuple(const Meta& meta) {
@@ -88,6 +96,7 @@ double library_tflops(const Call* call, const OpCost& cost, const Profile& profi
   if (!is_convolution(*call))
     return half && cost.tensor_core ? profile.tensor16_tflops * profile.product_efficiency : fp32;
   if (!cost.tensor_core) return profile.depthwise_tflops;
+  if (is_transposed(*call)) return profile.transposed_tflops;
   // weight: [out, in / groups, kernel...]
   const TensorMeta* weight = call->args.size() > 1 ? call->tensor(call->args[1]) : nullptr;
   if (weight != nullptr && weight->dim() > 2 && weight->shape[1] <= kStemChannels) return profile.stem_tflops;
@@ -98,9 +107,15 @@ double generated_tflops(const Call* call, const OpCost& cost, bool matrix_units,
   const double fp32 = profile.fp32_tflops;
   if (call == nullptr || call->row->cls != OpClass::kProduct) return fp32 * profile.product_efficiency;
   if (!matrix_units || !cost.tensor_core) return fp32 * profile.generated_efficiency;
-  const double tf32 = is_convolution(*call) ? profile.tf32_tflops : profile.tf32_tflops / 3;
-  return (is_half(first_dtype(call->node->meta)) ? profile.tensor16_tflops : tf32) *
-         profile.generated_efficiency;
+  if (is_transposed(*call))
+    return is_half(first_dtype(call->node->meta)) ? profile.windowed16_tflops : profile.windowed32_tflops;
+  return unit_tflops(*call, profile) * profile.generated_efficiency;
+}
+
+double perfect_tflops(const Call* call, const OpCost& cost, const Profile& profile) {
+  if (call == nullptr || call->row->cls != OpClass::kProduct || !cost.tensor_core)
+    return profile.fp32_tflops * profile.product_efficiency;
+  return unit_tflops(*call, profile) * profile.product_efficiency;
 }
 
 double device_time_us(double bytes, double flops, double tflops, int kernels, const Profile& profile) {

@@ -72,5 +72,7 @@ double library_tflops(const Call* call, const OpCost& cost, const Profile& profi
 /// Rate at which a generated kernel does them: on the matrix units if its schedule uses them; fp32 products
 /// other than convolutions take three tf32 terms to be as exact as eager.
 double generated_tflops(const Call* call, const OpCost& cost, bool matrix_units, const Profile& profile);
+/// The same for a kernel as good as the library's best.
+double perfect_tflops(const Call* call, const OpCost& cost, const Profile& profile);
 
 }  // namespace passnet

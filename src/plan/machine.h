@@ -26,6 +26,10 @@ struct Profile {
   /// Rates that the library's convolutions reach as measured, in fp32 (through tf32) and 16 bits, depthwise,
   /// and with at most four input channels (patch embeddings, stems).
   double conv32_tflops = 0, conv16_tflops = 0, depthwise_tflops = 0, stem_tflops = 0;
+  double transposed_tflops =
+      0;  ///< and transposed ones, small as they are, their conversions of the layout included
+  /// Rates that generated products reach whose factors are read through windows, element by element (transposed convolutions).
+  double windowed16_tflops = 0, windowed32_tflops = 0;
   double kernel_floor_us = 0;  ///< no kernel is shorter
   double latency_us = 0;       ///< from a launch on the host to its start on an idle device
   double sync_us = 0;          ///< from the end of the last kernel to the host's return

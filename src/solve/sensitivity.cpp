@@ -29,9 +29,12 @@ const std::vector<Cost>& costs() {
       {"moving bytes", {&Profile::bandwidth_gbps, &Profile::l2_gbps}, true},
       {"the library's products", {&Profile::product_efficiency}, true},
       {"the library's convolutions",
-       {&Profile::conv32_tflops, &Profile::conv16_tflops, &Profile::depthwise_tflops, &Profile::stem_tflops},
+       {&Profile::conv32_tflops, &Profile::conv16_tflops, &Profile::depthwise_tflops, &Profile::stem_tflops,
+        &Profile::transposed_tflops},
        true},
-      {"generated products", {&Profile::generated_efficiency}, true},
+      {"generated products",
+       {&Profile::generated_efficiency, &Profile::windowed16_tflops, &Profile::windowed32_tflops},
+       true},
   };
   return all;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How close the kernels come to what the machine allows, on inputs of 64 MB and more: a row per class, shape and dtype.
 
-  roofline.py --passnet PASSNET -o roofline.json [--seconds 240] [--only TEXT,...] [--dtypes float32,float16,bfloat16] [--no-compile]
+  roofline.py run --passnet PASSNET -o roofline.json [--seconds 240] [--only TEXT,...] [--dtypes float32,float16,bfloat16] [--no-compile]
+  roofline.py merge RECORD... -o FILE     records of runs of parts as one; of two rows for one case the later record's stands
 
 Each case is one operator class as a sample, solved by PASSNET without a pre-flight and met in the real path. The bound of a
 kernel is the longer of two times: its bytes (every input and output once) at the bandwidth of a large copy measured in the same
@@ -14,6 +15,7 @@ Without a GPU nothing is timed, and small shapes are interpreted.
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -183,15 +185,46 @@ def line_of(e):
           f"{e['bytes_us']:7.1f}, issue {e['issue_us'] or 0:7.1f}, share {e['share']:.2f} of {e['wanted']}, {e['outside']} outside")
 
 
+def merge(args):
+  rows, runs, machines = {}, [], []
+  for path in args.records:
+    with open(path, encoding="utf-8") as f:
+      document = json.load(f)
+    for row in document["rows"]:
+      rows[row["class"], row["case"], row["dtype"]] = row
+    machines.append({k: document["machine"][k] for k in ("gpu", "torch", "triton", "cuda", "cudnn", "python")})
+    # What was run, not where.
+    runs.append({"date": document["date"], "command": re.sub(r" (-o|--passnet) \S+", "", document["command"]),
+                 "copy_bytes_per_s": document["copy_bytes_per_s"]})
+  if any(m != machines[0] for m in machines):
+    print("roofline: the records are of different machines")
+    return 2
+  order = {(kind, name): i for i, (kind, name, _, _) in enumerate(CASES)}
+  sorted_rows = sorted(rows.values(), key=lambda r: (order.get((r["class"], r["case"]), 99), r["dtype"]))
+  with open(args.output, "w", encoding="utf-8") as f:
+    json.dump({"schema": "passnet.roofline/1", "machine": machines[0], "runs": runs, "rows": sorted_rows}, f, indent=1)
+    f.write("\n")
+  for row in sorted_rows:
+    print(line_of(row))
+  return 0
+
+
 def main():
-  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  commands = top.add_subparsers(dest="action", required=True)
+  merging = commands.add_parser("merge")
+  merging.add_argument("records", nargs="+")
+  merging.add_argument("-o", "--output", required=True)
+  parser = commands.add_parser("run")
   parser.add_argument("--passnet", required=True)
   parser.add_argument("-o", "--output", required=True)
   parser.add_argument("--seconds", type=float, default=240)
   parser.add_argument("--only", default="", help="cases whose class/name holds one of these texts, separated by commas")
   parser.add_argument("--dtypes", default="float32,float16,bfloat16")
   parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave torch.compile's time out")
-  args = parser.parse_args()
+  args = top.parse_args()
+  if args.action == "merge":
+    return merge(args)
   args.passnet = os.path.abspath(args.passnet)
   bandwidth = regions.copy_bandwidth() if torch.cuda.is_available() else None
   results = common.Results(args.output, schema="passnet.roofline/1", command=" ".join(["roofline.py", *sys.argv[1:]]), date=common.today(),
