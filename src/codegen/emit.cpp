@@ -480,7 +480,11 @@ Result<std::string> Emitter::load(ValueId v) {
     const uint64_t more = graph_.deps(n.args[0]);
     if ((more & ~deps) != 0 && shape_of(more | deps) != shape_of(deps)) {
       // The condition spans more axes than the position: one address a lane all the same.
-      offset = fmt::format("tl.broadcast_to({}, {})", offset, shape_of(more | deps));
+      // A constant is no tensor yet.
+      offset = pool_.is_constant(n.index)
+                   ? fmt::format("tl.full({}, {}, {})", shape_of(more | deps), offset,
+                                 wide_ ? "tl.int64" : "tl.int32")
+                   : fmt::format("tl.broadcast_to({}, {})", offset, shape_of(more | deps));
     }
     deps |= more;
   }

@@ -198,7 +198,8 @@ Result<RouteText> write_route(const PassSpec& spec, const std::vector<PassEntry>
       if (!b.is_tensor) continue;
       // As captured too: who follows the call natively then sees at once what it returns.
       for (const std::vector<int64_t>& stride :
-           {strides_of(b.tensor), b.tensor.stride.value_or(strides_of(b.tensor))}) {
+           {strides_of(b.tensor), b.tensor.stride.value_or(strides_of(b.tensor)),
+            b.captured_stride.value_or(strides_of(b.tensor))}) {
         known.insert(fmt::format("({}, {}, torch.{})", tuple_text(b.tensor.shape), tuple_text(stride),
                                  name_of(b.tensor.dtype)));
       }

@@ -287,7 +287,7 @@ Planner::Choice Planner::classify(const Trial& t) const {
         return c;
       }
     }
-    if ((r.deps & reduce_vars) != 0) {
+    if (((r.deps | r.guard) & reduce_vars) != 0) {
       // Read inside another reduction at a position that moves with it.
       if (r.size <= 8 && !position) {
         c.modes.emplace(r.array, Mode::kUnroll);
@@ -312,6 +312,11 @@ Planner::Choice Planner::classify(const Trial& t) const {
     if (everywhere && r.size <= kSerialLimit && (along_result || !along_lane) && !position) {
       c.modes.emplace(r.array, r.size <= kUnrollLimit ? Mode::kUnroll : Mode::kSerial);
       continue;
+    }
+    if ((r.guard & t.axis_mask) != 0) {
+      // Its elements are wanted under a condition over other axes (diag): folded for each element, not once a row.
+      c.to_memory = r.array;
+      return c;
     }
     big.push_back(&r);
     c.row_mask |= r.deps & t.axis_mask;

@@ -114,7 +114,9 @@ Result<Trial> try_space(const TrialContext& context, const std::vector<Target>& 
     if (n.kind == ValueNode::Kind::kLoad) t.loads.push_back({v, n.buffer, n.index, t.pool->deps(n.index)});
     if (n.kind != ValueNode::Kind::kReduce) continue;
     for (ReduceRead& r : t.reduces) {
-      if (r.var == n.var) r.value = v;
+      if (r.var != n.var) continue;
+      r.value = v;
+      r.guard = t.graph->deps(v) & ~r.deps;
     }
   }
   // Reads that folded away (an untaken branch) need no plan.

@@ -23,7 +23,8 @@ struct ReduceRead {
   int64_t size = 1;
   VarId var = -1;  // stands for the position in the reduction space, row-major
   ValueId value = kNoValue;
-  uint64_t deps = 0;  // of the position it is read at
+  uint64_t deps = 0;   // of the position it is read at
+  uint64_t guard = 0;  // of the condition alone under which that position is inside
 };
 
 struct LoadRead {

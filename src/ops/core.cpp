@@ -11,6 +11,7 @@
 #include "ops/identities.h"
 #include "ops/rows.h"
 #include "ops/signature.h"
+#include "ops/view_algebra.h"
 
 namespace passnet {
 
@@ -332,6 +333,19 @@ Status infer(Graph& graph, Node& node) {
   settle(graph, result.meta, device);
   node.meta = std::move(result.meta);
   return {};
+}
+
+std::optional<std::vector<int64_t>> other_strides(const Graph& graph, const Node& node) {
+  if (!node.meta.is_tensor() || !node.meta.tensor.stride || node.meta.tensor.numel() <= 1)
+    return std::nullopt;
+  const Result<Call> call = resolve(graph, node);
+  if (!call.ok() || !call->row->suggested_layout || call->in_place) return std::nullopt;
+  const TensorMeta* operand = call->tensor(call->args[0]);
+  if (operand == nullptr) return std::nullopt;
+  const TensorMeta& result = node.meta.tensor;
+  std::optional<std::vector<int64_t>> other = suggested_strides(*operand, result.shape);
+  if (!other || same_strides(result.shape, *other, *result.stride)) return std::nullopt;
+  return other;
 }
 
 namespace {

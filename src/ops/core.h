@@ -112,6 +112,9 @@ struct OpRow {
   CostFn cost = nullptr;          // null: the class's default
   std::vector<Example> examples;  // at least one
   std::string_view wall = {};     // why it has no lowering, for reports
+  // Which of the library's routes runs decides over the strides of the result: those that the metadata says (the
+  // operand's, where it is dense), or those of the memory format that aten suggests for the operand.
+  bool suggested_layout = false;
 };
 
 // Every row, in a fixed order.
@@ -124,6 +127,10 @@ Result<Call> resolve(const Graph& graph, const Node& node);
 // Computes and stores meta and writes of one node from its operands' metadata; the graph hands out storage ids.
 // In-place calls return the first operand's own metadata and write its storage.
 Status infer(Graph& graph, Node& node);
+
+// The strides that the node's result may have instead of those of its metadata (OpRow::suggested_layout); none where
+// there is no such choice or both are the same.
+std::optional<std::vector<int64_t>> other_strides(const Graph& graph, const Node& node);
 
 // Eager's cost of one node, views included.
 OpCost cost_of(const Call& call);

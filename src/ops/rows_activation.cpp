@@ -52,6 +52,7 @@ E hardsigmoid(const FormArgs& f) { return six_sided(f.x[0]) * sixth(f.x[0]); }
 E clamped(const E& x, double low, double high) {
   return minimum(maximum(x, x.constant(low)), x.constant(high));
 }
+// (Bounds of an integer operand are cut to integers, as constants of such a type are.)
 Result<E> hardtanh(const FormArgs& f) {
   PN_TRY(const double low, number(f, "min_val"));
   PN_TRY(const double high, number(f, "max_val"));
@@ -114,7 +115,12 @@ Result<E> softshrink(const FormArgs& f) {
 // Python compositions: each step is an operation of its own and rounds.
 E rounded(const FormArgs& f, const E& x) { return x.cast(f.common).cast(x.type()); }
 E tanhshrink(const FormArgs& f) { return f.x[0] - rounded(f, tanh(f.x[0])); }
-E softsign(const FormArgs& f) { return f.x[0] / rounded(f, abs(f.x[0]) + 1.0); }
+Result<E> softsign(const FormArgs& f) {
+  const TensorMeta* input = f.call.tensor("input");
+  if (input != nullptr && is_integral(input->dtype, false) && size_of(input->dtype) < 4)
+    return no_lowering(f.call, "|x| + 1 may overflow in an integer type of that size");
+  return f.x[0] / rounded(f, abs(f.x[0]) + 1.0);
+}
 
 // ---- prelu: the weight lies along axis 1, or is one number ----
 
@@ -201,25 +207,46 @@ Result<Inferred> meta_activation(const Call& call) {
   return pointwise_meta(call, 1, kFirst);
 }
 
+// Those that take integers too, if not bools.
+template <ResultRule kRule>
+Result<Inferred> meta_of_numbers(const Call& call) {
+  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
+  if (input->dtype == DType::kBool || is_complex(input->dtype))
+    return bad_argument(call, "input", "of a float or integer type");
+  return pointwise_meta(call, 1, kRule);
+}
+
+// An unsigned type has no negative bound.
+Result<Inferred> meta_hardtanh(const Call& call) {
+  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
+  if (input->dtype == DType::kUInt8) {
+    PN_TRY(const double low, real_arg(call, "min_val"));
+    PN_TRY(const double high, real_arg(call, "max_val"));
+    if (low < 0 || high < 0) return bad_argument(call, "min_val", "not negative for an unsigned type");
+  }
+  return meta_of_numbers<ResultRule::kFirst>(call);
+}
+
 template <auto kFormula>
 constexpr LowerFn kLower = lower_form<kFirst, 1, kFormula>;
 
 OpRow activation(std::string_view name, std::vector<Spelling> spellings, LowerFn lower,
-                 std::vector<Example> more = {}) {
+                 std::vector<Example> more = {}, MetaFn meta = meta_activation) {
   std::vector<Example> examples = {{"x=f16[4,33]", ""}, {"x=bf16[4,33]", ""}, {"x=f32[3,5]{1,3}", ""}};
   examples.insert(examples.end(), more.begin(), more.end());
   return {.name = name,
           .cls = kPoint,
           .spellings = std::move(spellings),
-          .meta = meta_activation,
+          .meta = meta,
           .lower = lower,
           .examples = std::move(examples)};
 }
 
 // torch.nn.functional.f and the extension's function of the same name with the same parameters.
-#define PN_NN(name, signature)                                                                    \
-  function("torch.nn.functional." name, "input" signature), function("torch._C._nn." name, "inpu" \
-                                                                                           "t" signature)
+#define PN_NN(name, signature)                                                             \
+  function("torch.nn.functional." name, "input" signature), function("torch._C._nn." name, \
+                                                                     "inpu"                \
+                                                                     "t" signature)
 
 }  // namespace
 
@@ -240,7 +267,7 @@ std::vector<OpRow> activation_rows() {
        .spellings = {function("torch.nn.functional.relu6", "input, inplace=False"),
                      function("torch._C._nn.relu6", "input"),
                      in_place(function("torch._C._nn.relu6_", "input"))},
-       .meta = meta_form<ResultRule::kPromoted, 1>,
+       .meta = meta_of_numbers<ResultRule::kPromoted>,
        .lower = lower_form<ResultRule::kPromoted, 1, relu6>,
        .examples = {{"x=f16[4,33]", "torch.nn.functional.relu6(x, True)"},
                     {"x=f32[4,33]", "torch.nn.functional.relu6(x)"}}},
@@ -272,7 +299,10 @@ std::vector<OpRow> activation_rows() {
                   function("torch._C._nn.hardtanh", "input, min_val=-1, max_val=1"),
                   in_place(function("torch._C._nn.hardtanh_", "input, min_val=-1, max_val=1")),
                   in_place(function("torch.nn.functional.hardtanh_", "input, min_val=-1, max_val=1"))},
-                 kLower<hardtanh>, {{"x=f16[4,8]", "torch.nn.functional.hardtanh(x, 0.0, 6.0, False)"}}),
+                 kLower<hardtanh>,
+                 {{"x=f16[4,8]", "torch.nn.functional.hardtanh(x, 0.0, 6.0, False)"},
+                  {"x=i64[4,8]", "torch.nn.functional.hardtanh(x, -1.7, 1.5)"}},
+                 meta_hardtanh),
       activation("leaky_relu",
                  {function("torch.nn.functional.leaky_relu", "input, negative_slope=0.01, inplace=False"),
                   function("torch._C._nn.leaky_relu", "input, negative_slope=0.01"),
@@ -298,17 +328,22 @@ std::vector<OpRow> activation_rows() {
        .spellings = {function("torch.nn.functional.threshold", "input, threshold, value, inplace=False"),
                      function("torch.threshold", "input, threshold, value"),
                      in_place(function("torch.threshold_", "input, threshold, value"))},
-       .meta = meta_activation,
+       .meta = meta_of_numbers<ResultRule::kFirst>,
        .lower = kLower<threshold>,
        .examples = {{"x=f16[4,33]", "torch.nn.functional.threshold(x, 0.1, 20.0)"},
+                    {"x=i32[4,8]", "torch.nn.functional.threshold(x, 1.9, -2.5)"},
                     {"x=f32[4,33]", "torch.threshold(x, 0.1, 0.3)"}}},
       activation("hardshrink",
                  {function("torch.nn.functional.hardshrink", "input, lambd=0.5"),
                   function("torch.hardshrink", "input, lambd=0.5"), method("hardshrink", "input, lambd=0.5")},
                  kLower<hardshrink>),
       activation("softshrink", {PN_NN("softshrink", ", lambd=0.5")}, kLower<softshrink>),
-      activation("tanhshrink", {function("torch.nn.functional.tanhshrink", "input")}, kLower<tanhshrink>),
-      activation("softsign", {function("torch.nn.functional.softsign", "input")}, kLower<softsign>),
+      activation("tanhshrink", {function("torch.nn.functional.tanhshrink", "input")},
+                 lower_form<ResultRule::kFloat, 1, tanhshrink>,
+                 {{"x=i64[4,8]", "torch.nn.functional.tanhshrink(x)"}}, meta_of_numbers<ResultRule::kFloat>),
+      activation("softsign", {function("torch.nn.functional.softsign", "input")},
+                 lower_form<ResultRule::kFloat, 1, softsign>,
+                 {{"x=i64[4,8]", "torch.nn.functional.softsign(x)"}}, meta_of_numbers<ResultRule::kFloat>),
       {.name = "prelu",
        .cls = kPoint,
        .spellings = {function("torch.prelu", "input, weight"), method("prelu", "input, weight"),

@@ -135,11 +135,20 @@ std::optional<Shape> result_strides_1d(const Conv& c, const Shape& shape) {
 std::optional<Shape> result_strides(const Conv& c, const Shape& shape) {
   if (c.input->dtype == DType::kFloat64) return contiguous_strides(shape);
   if (c.spatial == 1) return result_strides_1d(c, shape);
-  if (!c.batched)
-    return c.input->is_contiguous() ? std::optional<Shape>(contiguous_strides(shape)) : std::nullopt;
   if (!c.input->stride || !c.weight->stride) return std::nullopt;
-  if (suggests_channels_last(c.weight->shape, *c.weight->stride)) return channels_last_strides(shape);
-  return suggested_strides(*c.input, shape);
+  // Without a batch there is one of extent 1.
+  TensorMeta image = *c.input;
+  Shape full = shape;
+  if (!c.batched) {
+    image.stride->insert(image.stride->begin(), image.shape[0] * (*image.stride)[0]);
+    image.shape.insert(image.shape.begin(), 1);
+    full.insert(full.begin(), 1);
+  }
+  std::optional<Shape> stride = suggests_channels_last(c.weight->shape, *c.weight->stride)
+                                    ? channels_last_strides(full)
+                                    : suggested_strides(image, full);
+  if (stride && !c.batched) stride->erase(stride->begin());
+  return stride;
 }
 
 template <ReadConv kRead>

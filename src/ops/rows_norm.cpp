@@ -469,7 +469,8 @@ std::vector<OpRow> norm_rows() {
                      "torch.nn.functional.batch_norm(x, m, v, w, b, False, 0.1, 0.001)"},
                     {"x=f32[1,6,9], w=f32[6]",
                      "torch.nn.functional.batch_norm(x, None, None, weight=w, training=True, momentum=0.0, "
-                     "eps=1e-06)"}}},
+                     "eps=1e-06)"}},
+       .suggested_layout = true},
       {.name = "instance_norm",
        .cls = kNorm,
        .spellings = {function(

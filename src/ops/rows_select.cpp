@@ -119,8 +119,26 @@ E lerp(const FormArgs& f) {
   return select(less(abs(w), w.constant(0.5)), fma(w, d, a), fma(-d, 1.0 - w, b));
 }
 
-// The weight's type does not promote: it is the tensors' own, or a number in their opmath.
-Result<Inferred> meta_lerp(const Call& call) { return pointwise_meta(call, 3, ResultRule::kFirst); }
+// A weight that is a number does not promote: it is of the tensors' opmath. A tensor is of their type, or has no dimensions
+// and takes part in the promotion as such.
+ResultRule lerp_rule(const Call& call) {
+  return call.tensor("weight") != nullptr ? ResultRule::kPromoted : ResultRule::kFirst;
+}
+
+Result<Inferred> meta_lerp(const Call& call) {
+  PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
+  PN_TRY(const TensorMeta* end, tensor_arg(call, "end"));
+  if (end->dtype != input->dtype) return bad_argument(call, "end", "of the input's type");
+  const TensorMeta* weight = call.tensor("weight");
+  if (weight != nullptr && weight->dim() > 0 && weight->dtype != input->dtype)
+    return bad_argument(call, "weight", "of the input's type");
+  return pointwise_meta(call, 3, lerp_rule(call));
+}
+
+Result<std::vector<ArrayId>> lower_lerp(LowerContext& ctx, const Call& call) {
+  return lower_formula(ctx, call, 3, lerp_rule(call), NumberRule::kOpmath,
+                       [](const FormArgs& args) -> Result<E> { return lerp(args); });
+}
 
 Result<E> addcmul(const FormArgs& f) {
   PN_TRY(const double value, real_arg(f.call, "value"));
@@ -207,9 +225,11 @@ std::vector<OpRow> select_rows() {
        .spellings = {function("torch.lerp", "input, end, weight"), method("lerp", "input, end, weight"),
                      in_place(method("lerp_", "input, end, weight"))},
        .meta = meta_lerp,
-       .lower = lower_form<ResultRule::kFirst, 3, lerp>,
+       .lower = lower_lerp,
        .examples = {{"x=f16[4,8], y=f16[8]", "torch.lerp(x, y, 0.3)"},
-                    {"x=f32[4,8], y=f32[4,8], w=f32[8]", "torch.lerp(x, y, w)"}}},
+                    {"x=f32[4,8], y=f32[4,8], w=f32[8]", "torch.lerp(x, y, w)"},
+                    {"x=bf16[4,8], y=bf16[4,8], w=f32[]", "torch.lerp(x, y, w)"},
+                    {"x=bf16[], y=bf16[], w=f32[]", "torch.lerp(x, y, w)"}}},
       {.name = "addcmul",
        .cls = kPoint,
        .spellings = {function("torch.addcmul", "input, tensor1, tensor2, *, value=1"),

@@ -72,6 +72,8 @@ constexpr PlanReason kReasons[] = {
     {"evaluation_lost", "a state with this pass lost its evaluation", "see the evaluation's record"},
     // Over all variants.
     {"other_variant", "it is possible in some variants only", "a pattern that fits the others as well"},
+    {"mixed_operands", "an operand of its pattern is a tensor at one place and a number at another",
+     "more context in the pattern"},
     {"match_cannot_run", "its pattern also fits where the call cannot run", "more context in the pattern"},
     {"no_match", "its pattern matches nowhere", "report it: the pattern was cut from this graph"},
     {"rewrite", "the rewriting itself fails", "a region with one value that is read"},

@@ -64,9 +64,10 @@ bool is_written(const Graph& graph, const Meta& meta) {
 
 }  // namespace
 
-std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCall> calls) {
-  // By node: the call whose layout it has to do with; none where all is as captured.
+std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCall> calls, bool otherwise) {
+  // By node: the call whose layout it has to do with, or the library; none where all is as captured.
   constexpr size_t kNone = static_cast<size_t>(-1);
+  const size_t library = calls.size();
   std::vector<size_t> cause(graph.size(), kNone);
   Graph now = graph.clone();  // metadata inferred anew, with storages of its own
   for (size_t i = 0; i < graph.size(); ++i) {
@@ -94,6 +95,12 @@ std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCa
     for (const NodeId input : inputs) {
       if (cause[static_cast<size_t>(input)] != kNone) blamed = cause[static_cast<size_t>(input)];
     }
+    const auto other = otherwise ? other_strides(now, node) : std::nullopt;
+    if (blamed == kNone && other) {
+      node.meta.tensor.stride = other;
+      cause[i] = library;
+      continue;
+    }
     if (blamed == kNone) continue;
     if (const Status status = infer(now, node); !status) {
       return LayoutProblem{blamed,
@@ -114,6 +121,8 @@ std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCa
                                         node.name, now.node(input).name),
                             {node.name}}};
     }
+    if (const auto again = otherwise ? other_strides(now, node) : std::nullopt)
+      node.meta.tensor.stride = again;
     if (!same_layout(node.meta, was.meta)) cause[i] = blamed;
   }
   for (size_t i = 0; i < graph.size(); ++i) {
@@ -121,6 +130,20 @@ std::optional<LayoutProblem> settle_layouts(Graph& graph, std::span<const PassCa
     take_strides(graph.node(id).meta, now.node(id).meta);
   }
   return std::nullopt;
+}
+
+LayoutAnswer settle_all_layouts(const Graph& graph, std::span<const PassCall> calls) {
+  LayoutAnswer out;
+  out.graphs.captured = graph.clone();
+  out.graphs.settled = graph.clone();
+  out.problem = settle_layouts(out.graphs.settled, calls);
+  const bool choice = std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) {
+    return is_call(*node) && other_strides(graph, *node).has_value();
+  });
+  if (out.problem || !choice) return out;
+  Graph otherwise = graph.clone();
+  if (!settle_layouts(otherwise, calls, true)) out.graphs.otherwise = std::move(otherwise);
+  return out;
 }
 
 }  // namespace passnet

@@ -125,5 +125,44 @@ output ((%a, %b, %c))
   EXPECT_EQ(readers, 2u);
 }
 
+// batch_norm keeps the operand's layout by one route of the library and takes the suggested one by another.
+TEST(Layouts, WhereTheLibraryHasAChoiceBothAreKnown) {
+  const Graph graph = graph_of(R"(
+%x : f32[5,5,2]{10,2,1}@0 = placeholder
+%m : f32[5]{1}@1 = placeholder
+%v : f32[5]{1}@2 = placeholder
+%a = call_method transpose(%x, 2, 0)
+%b = call_function torch.nn.functional.batch_norm(%a, %m, %v)
+%c = call_method transpose(%b, 0, 1)
+%d = call_function torch.cos(%c)
+%e = call_function torch.sin(%d)
+output ((%e,))
+)");
+  const LayoutAnswer answer = settle_all_layouts(graph, calls_of(graph, {"d"}));
+  ASSERT_FALSE(answer.problem);
+  EXPECT_EQ(strides_of(answer.graphs.settled, "b"), (Strides{1, 2, 10}));
+  EXPECT_EQ(strides_of(answer.graphs.settled, "c"), (Strides{2, 1, 10}));
+  ASSERT_TRUE(answer.graphs.otherwise);
+  EXPECT_EQ(strides_of(*answer.graphs.otherwise, "b"), (Strides{25, 5, 1}));
+  EXPECT_EQ(strides_of(*answer.graphs.otherwise, "c"), (Strides{5, 25, 1}));
+  // What the call gives is ours, whatever it is given.
+  EXPECT_EQ(strides_of(*answer.graphs.otherwise, "e"), strides_of(answer.graphs.settled, "e"));
+  EXPECT_EQ(strides_of(answer.graphs.captured, "d"), (Strides{2, 1, 10}));
+}
+
+TEST(Layouts, NoChoiceWhereBothRoutesAgree) {
+  const Graph graph = graph_of(R"(
+%x : f32[2,3,4,5]{60,1,15,3}@0 = placeholder
+%m : f32[3]{1}@1 = placeholder
+%v : f32[3]{1}@2 = placeholder
+%b = call_function torch.nn.functional.batch_norm(%x, %m, %v)
+%d = call_function torch.cos(%b)
+output ((%d,))
+)");
+  const LayoutAnswer answer = settle_all_layouts(graph, calls_of(graph, {"d"}));
+  EXPECT_FALSE(answer.problem);
+  EXPECT_FALSE(answer.graphs.otherwise);
+}
+
 }  // namespace
 }  // namespace passnet

@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "match/rewrite.h"
-#include "plan/layouts.h"
 
 namespace passnet {
 
@@ -35,6 +34,11 @@ bool same_binding(const Binding& a, const Binding& b) {
   if (!a.is_tensor) return a.literal == b.literal;
   return a.tensor.shape == b.tensor.shape && a.tensor.dtype == b.tensor.dtype &&
          a.tensor.stride == b.tensor.stride && a.tensor.device == b.tensor.device;
+}
+
+bool same_kinds(const std::vector<Binding>& a, const std::vector<Binding>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Binding& x, const Binding& y) { return x.is_tensor == y.is_tensor; });
 }
 
 std::string camel(std::string_view snake) {
@@ -69,12 +73,22 @@ Binding binding_of(const Graph& graph, const Value& bound) {
   return binding;
 }
 
-// All placeholders in order, then the route (rule_with_route).
-std::vector<Binding> bindings_of(const Graph& graph, NodeId node) {
-  std::vector<Binding> bindings;
-  const std::vector<Value>& args = graph.node(node).args;
-  for (size_t i = 0; i + 1 < args.size(); ++i) bindings.push_back(binding_of(graph, args[i]));
-  return bindings;
+std::vector<std::vector<Binding>> bindings_of(const SettledLayouts& layouts, NodeId node) {
+  // All placeholders in order, then the route (rule_with_route).
+  const std::vector<Value>& args = layouts.captured.node(node).args;
+  const auto in = [&](const Graph& graph) {
+    std::vector<Binding> bindings;
+    for (size_t i = 0; i + 1 < args.size(); ++i) {
+      bindings.push_back(binding_of(graph, args[i]));
+      if (bindings.back().is_tensor)
+        bindings.back().captured_stride = binding_of(layouts.captured, args[i]).tensor.stride;
+    }
+    return bindings;
+  };
+  std::vector<std::vector<Binding>> out = {in(layouts.settled)};
+  if (layouts.otherwise) out.push_back(in(*layouts.otherwise));
+  if (out.size() > 1 && same_bindings(out[0], out[1])) out.pop_back();
+  return out;
 }
 
 PassDraft draft_pass(const Instance& instance, const RegionCandidate& candidate,
@@ -260,25 +274,40 @@ Realised realise(const std::vector<Instance>& instances, const std::vector<std::
   }
 
   // Only now is it known what every call is given: a call may stand behind one of a later pass.
-  for (Progress& at : progress) {
+  std::vector<SettledLayouts> layouts(progress.size());
+  for (size_t i = 0; i < progress.size(); ++i) {
+    const Progress& at = progress[i];
     std::vector<PassCall> calls;
     for (const Progress::Call& call : at.calls) calls.push_back(call.at);
     if (calls.empty()) continue;
-    if (const auto problem = settle_layouts(at.rewritten, calls)) {
-      out.problems.push_back({at.calls[problem->call].draft, Verdict(problem->why)});
+    LayoutAnswer answer = settle_all_layouts(at.rewritten, calls);
+    if (answer.problem) {
+      out.problems.push_back({at.calls[answer.problem->call].draft, Verdict(answer.problem->why)});
       return out;
     }
+    layouts[i] = std::move(answer.graphs);
   }
   for (const size_t d : out.kept) {
     PassSpec& spec = specs[d];
-    for (Progress& at : progress) {
-      for (Progress::Call& call : at.calls) {
+    for (size_t i = 0; i < progress.size(); ++i) {
+      for (Progress::Call& call : progress[i].calls) {
         if (call.draft != d) continue;
-        call.entry.bindings = bindings_of(at.rewritten, call.at.node);
-        const bool known = std::any_of(spec.entries.begin(), spec.entries.end(), [&](const PassEntry& other) {
-          return same_bindings(other.bindings, call.entry.bindings);
-        });
-        if (!known) spec.entries.push_back(std::move(call.entry));
+        for (std::vector<Binding>& bindings : bindings_of(layouts[i], call.at.node)) {
+          const bool known =
+              std::any_of(spec.entries.begin(), spec.entries.end(),
+                          [&](const PassEntry& other) { return same_bindings(other.bindings, bindings); });
+          if (known) continue;
+          if (!spec.entries.empty() && !same_kinds(spec.entries.front().bindings, bindings)) {
+            out.problems.push_back(
+                {d, Verdict::no("mixed_operands",
+                                "an operand is a tensor at one place that its pattern matches and a "
+                                "number at another")});
+            return out;
+          }
+          PassEntry entry = call.entry;
+          entry.bindings = std::move(bindings);
+          spec.entries.push_back(std::move(entry));
+        }
       }
     }
     out.specs.push_back(std::move(spec));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/assess.h"
+#include "plan/layouts.h"
 #include "plan/region.h"
 #include "plan/structure.h"
 
@@ -60,8 +61,9 @@ std::vector<PassSpec> clone(const std::vector<PassSpec>& specs);
 /// Nodes that a pass's pattern replaces.
 size_t replaced_nodes(const PassSpec& spec);
 
-/// What the call of a pass at `node` is given, in the order of the pattern's placeholders.
-std::vector<Binding> bindings_of(const Graph& graph, NodeId node);
+/// What the call of a pass at `node` is given, in the order of the pattern's placeholders: as settled, and where the
+/// library has a choice of layouts that makes it something else, otherwise too.
+std::vector<std::vector<Binding>> bindings_of(const SettledLayouts& layouts, NodeId node);
 
 /// File stem and route of a pass ("FuseAddLayerNorm", "add_layer_norm"); `taken` holds the routes given so
 /// far.

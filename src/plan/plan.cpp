@@ -350,7 +350,8 @@ class Planner {
     return costs;
   }
 
-  // Drafts of the options, equal patterns once, largest first; realised, or the pass that is not usable
+  // Drafts of the options, equal patterns once, largest first and of those the ones with the fewest operands (a pattern
+  // takes any value for an operand, so that `x | y` would also match `x | 3`); realised, or the pass that is not usable
   // banned.
   std::optional<Realised> try_state(const std::vector<const Option*>& chosen, PlanState& state) {
     std::vector<const PassDraft*> drafts;
@@ -359,7 +360,8 @@ class Planner {
       if (keys.insert(option->draft.pattern.key).second) drafts.push_back(&option->draft);
     }
     std::stable_sort(drafts.begin(), drafts.end(), [](const PassDraft* a, const PassDraft* b) {
-      return a->operators.size() > b->operators.size();
+      if (a->operators.size() != b->operators.size()) return a->operators.size() > b->operators.size();
+      return a->pattern.graph.placeholders().size() < b->pattern.graph.placeholders().size();
     });
     Realised realised = realise(instances_, names_, drafts, assessor_);
     if (!realised.problems.empty()) {

@@ -26,7 +26,8 @@ struct Region {
 // One tensor or literal that a placeholder of a pass receives.
 struct Binding {
   bool is_tensor = true;
-  TensorMeta tensor;  // shape, dtype, expected strides
+  TensorMeta tensor;                                    // shape, dtype, expected strides
+  std::optional<std::vector<int64_t>> captured_stride;  // before other passes gave it another layout
   bool stride_known = true;
   Value literal;
 };

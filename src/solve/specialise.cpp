@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "match/rewrite.h"
 #include "ops/core.h"
-#include "plan/layouts.h"
 #include "plan/pass_specs.h"
 
 namespace passnet {
@@ -102,13 +101,17 @@ Result<Specialised> specialise(const std::vector<PassSpec>& passes, const Captur
     }
     std::vector<PassCall> all;
     for (const CallAt& call : calls) all.push_back(call.at);
-    if (const auto problem = settle_layouts(rewritten, all)) {
+    const LayoutAnswer layouts = settle_all_layouts(rewritten, all);
+    if (layouts.problem) {
       return user_error("specialise.layout",
-                        fmt::format("{} graph {}: {}", variant.name, g, problem->why.message));
+                        fmt::format("{} graph {}: {}", variant.name, g, layouts.problem->why.message));
     }
-    for (CallAt& call : calls) {
-      call.entry.bindings = bindings_of(rewritten, call.at.node);
-      out.entries[call.pass].push_back(std::move(call.entry));
+    for (const CallAt& call : calls) {
+      for (std::vector<Binding>& bindings : bindings_of(layouts.graphs, call.at.node)) {
+        PassEntry entry = call.entry;
+        entry.bindings = std::move(bindings);
+        out.entries[call.pass].push_back(std::move(entry));
+      }
     }
     std::stable_sort(calls.begin(), calls.end(),
                      [](const CallAt& a, const CallAt& b) { return a.at.node < b.at.node; });

@@ -78,4 +78,67 @@ REGIONS = {
   "a no-op, then a write": (
     {"x": ([8, 6], "float32"), "m": ([1, 8], "bool")},
     "a = m.transpose(1, 0)\nb = a[...]\nc = torch.logical_not(x)\nb &= True\nreturn (a, b, c)"),
+  # A constant is no tensor: only the condition of the read has axes.
+  "the one element of a diagonal": (
+    {"x": ([1], "float16")},
+    "a = torch.diag(x, -2)\nreturn (torch.exp(a),)"),
+  # The fold stands under a condition over both axes of the matrix: it is its own kernel, or it would be folded at every element.
+  "a diagonal of minima": (
+    {"x": ([33, 29], "float32")},
+    "a = torch.min(x, 1)\nb = a[0]\nc = torch.diag(b, 1)\nreturn (torch.nn.functional.silu(c),)"),
+  # One route of the library keeps the operand's layout, another takes the one that aten suggests: both are known.
+  "batch_norm of a permuted operand": (
+    {"x": ([5, 5, 2], "float32"), "m": ([5], "float32"), "v": ([5], "float32")},
+    "a = x.transpose(2, 0)\nb = torch.nn.functional.batch_norm(a, m, v, None, None, True, 0.0)\nreturn (torch.cos(b) * 2,)"),
+  # What is returned is laid out as another pass left it; the layout as captured is known to the no-op too.
+  "a no-op on a value of another pass, then a write": (
+    {"x": ([3, 3, 1, 2], "bfloat16"), "y": ([3, 1, 3, 1], "bfloat16")},
+    "a = torch.minimum(x.permute(0, 3, 1, 2), y)\nb = torch.nn.functional.threshold(a, 0.1, 20.0)\nc = a[...]\nc *= 3\nreturn (b,)"),
+  "activations of integers": (
+    {"x": ([4, 6], "int64")},
+    "a = torch.nn.functional.hardtanh(x, -1.7, 2.5)\nb = torch.nn.functional.softsign(a)\nc = torch.nn.functional.tanhshrink(x)\n"
+    "d = torch.nn.functional.threshold(x, 1.9, 20)\nreturn (b, c, d)"),
+  # Here a CPU differs from a GPU by more than last places: see judge.py.
+  "an angle of zeros with signs": (
+    {"x": ([17, 7], "float32")},
+    "a = torch.nn.functional.softshrink(x, 3.0)\nb = torch.atan2(a, a)\nreturn (torch.abs(b),)"),
+  "the tangent of a large number": (
+    {"x": ([8, 13], "float32")},
+    "a = torch.cumprod(torch.sigmoid(x) * 0 + 7, dim=1)\nb = torch.nn.functional.hardswish(a)\nreturn (torch.tan(b),)"),
+  "instance_norm of what does not vary": (
+    {"x": ([13, 16, 1], "float32")},
+    "a = x.expand(13, 16, 8)\nb = torch.nn.functional.instance_norm(a)\nreturn (torch.nn.functional.normalize(b, dim=-1),)"),
+  "a 16-bit softmax, normalised": (
+    {"x": ([4, 29, 32], "bfloat16"), "w": ([29], "bfloat16")},
+    "a = torch.nn.functional.log_softmax(x, dim=-1)\n"
+    "b = torch.nn.functional.batch_norm(a, None, None, weight=w, training=True, momentum=0.0, eps=1e-06)\nreturn (b,)"),
+  "a logarithm of negative numbers has a sign": (
+    {"x": ([33, 33], "float32"), "y": ([33, 33], "float32")},
+    "a = torch.copysign(y, torch.log2(x))\nreturn (a.var(False),)"),
+  # What dynamo takes apart rounds in 16 bits; its parts are what a pass can see.
+  "a fused product in half, as dynamo takes it apart": (
+    {"x": ([29, 7], "float16"), "y": ([7], "float16"), "z": ([29, 1], "float16")},
+    "a = torch.addcdiv(x, y, z, value=0.3)\nreturn (torch.celu(a, 1.3),)"),
+  "a scalar in half": (
+    {"x": ([4, 3], "bfloat16"), "y": ([4, 3], "bfloat16")},
+    "a = torch.sub(x, y, alpha=0.7)\nreturn (torch.relu(a),)"),
+  "a weight of lerp with a type of its own": (
+    {"x": ([], "bfloat16"), "y": ([], "bfloat16"), "w": ([], "float16")},
+    "a = torch.lerp(x, y, w)\nreturn (torch.exp(a),)"),
+  # A pattern takes any value for an operand: that of two tensors also matches a call with a number.
+  "the same operator with a number and with a tensor": (
+    {"x": ([9], "int64"), "y": ([4, 6], "int64"), "z": ([4, 6], "int64")},
+    "a = torch.bitwise_or(x, 3)\nb = torch.bitwise_or(y, z)\nreturn (a, b)"),
+  "an image without a batch, and a weight in channels last": (
+    {"x": ([6, 6, 5], "float32"), "w": ([8, 3, 3, 6], "float32")},
+    "a = torch.conv2d(x, w.permute(0, 3, 1, 2), padding='same')\nreturn (torch.nn.functional.mish(a),)"),
+  "the zero that a remainder leaves": (
+    {"x": ([4, 6], "bool"), "y": ([4, 6], "float32"), "z": ([4, 6], "float32")},
+    "a = torch.remainder(torch.logical_not(x), torch.round(y) - 0.5)\nreturn (torch.copysign(z, a),)"),
+  "a pool that is added up in half": (
+    {"x": ([2, 4, 17, 8, 5], "float16")},
+    "a = torch.nn.functional.adaptive_avg_pool3d(x, (2, 3, 2))\nreturn (torch.relu(a),)"),
+  "not a number, as an integer": (
+    {"x": ([7, 17], "float32")},
+    "a = torch.log1p(x - 1).long()\nreturn (torch.nn.functional.softsign(a),)"),
 }

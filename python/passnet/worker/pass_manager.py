@@ -70,7 +70,7 @@ def _splice(graph, pattern, replacement, match, renamed):
   return bound, [n.name for n in returned]
 
 
-def _move_devices(graph, device):
+def move_devices(graph, device):
   """Devices that a pattern names, as those of a model that runs elsewhere are rewritten; how many there were."""
   moved = 0
 
@@ -95,7 +95,7 @@ def apply_pass(gm, loaded, call, device=None):
   record = {"pass": loaded.name, "matches": []}
   pattern = tracer.pattern_graph(loaded.pattern)
   if device is not None:
-    moved = _move_devices(pattern, device)
+    moved = move_devices(pattern, device)
     if moved:
       record["devices_moved"] = moved
   replacement = tracer.replacement_graph(

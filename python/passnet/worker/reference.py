@@ -106,6 +106,14 @@ def _truncdiv(a, b):
   return ((a - np.fmod(a, b)) // b).astype(a.dtype)
 
 
+def _mod(a, b):
+  """The sign of the divisor, but a zero has that of the dividend: what is left of fmod."""
+  if a.dtype.kind != "f":
+    return np.mod(a, b)
+  rest = np.fmod(a, b)
+  return np.where((rest != 0) & ((b < 0) != (rest < 0)), rest + b, rest).astype(a.dtype)
+
+
 def _power(a, b):
   if a.dtype.kind == "f":
     return numeric.binary("pow", a, b)
@@ -127,7 +135,7 @@ _FUNCTIONS = {
   "div": np.divide,
   "div_rn": np.divide,
   "floordiv": np.floor_divide,
-  "mod": np.mod,
+  "mod": _mod,
   "truncdiv": _truncdiv,
   "fma": numeric.fma,
   "neg": np.negative,
@@ -160,6 +168,10 @@ _GIVES_BOOL = {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"}
 
 
 class Evaluator:
+  @property
+  def environment(self):
+    return Environment
+
   def __init__(self, program, tensors):
     self.program = program
     self.arrays = {a["id"]: a for a in program["arrays"]}
@@ -246,7 +258,7 @@ class Evaluator:
     if array["kind"] == "map":
       rank = 0
       points = np.unravel_index(flat, array["shape"]) if array["shape"] else ()
-      env = _Env(self, [p.astype(np.int64) for p in points], [])
+      env = self.environment(self, [p.astype(np.int64) for p in points], [])
       value = env.evaluate(array["expr"])
       data = np.broadcast_to(value.data, flat.shape)
     else:
@@ -258,10 +270,10 @@ class Evaluator:
         np.arange(e, dtype=np.int64).reshape((1,) + tuple(-1 if i == k else 1 for i in range(rank)))
         for k, e in enumerate(extents)
       ]
-      env = _Env(self, [p.astype(np.int64).reshape(column) for p in points], rv)
+      env = self.environment(self, [p.astype(np.int64).reshape(column) for p in points], rv)
       value = env.evaluate(array["expr"])
       full = np.broadcast_to(value.data, (len(flat),) + tuple(extents)).reshape(len(flat), -1)
-      data = _reduce(array["op"], full, array["dtype"], value.dtype)
+      data = self.reduce(array["op"], full, array["dtype"])
     if value.bad is not None:
       bad = np.broadcast_to(
         value.bad,
@@ -277,11 +289,19 @@ class Evaluator:
         )
     expected = array["dtype"]
     if array["kind"] == "map" and value.dtype != expected:
-      data = cast(Value(data, value.dtype), expected).data
-    return np.ascontiguousarray(data)
+      data = env._cast(Value(data, value.dtype), expected).data
+    return self.kept(array, np.ascontiguousarray(data))
+
+  # What a subclass may see or change (undetermined.py).
+  def reduce(self, op, data, dtype):
+    return reduce(op, data, dtype)
+
+  def kept(self, array, data):
+    """Elements of an array as they are about to be kept."""
+    return data
 
 
-class _Env:
+class Environment:
   """One evaluation: index arrays of the points, and a memo of the shared expressions."""
 
   def __init__(self, evaluator, iv, rv):
@@ -298,14 +318,20 @@ class _Env:
     if head == "rv":
       return Value(self.rv[e[1]], "i64")
     if head == "c":
-      return _constant(e[1], e[2])
+      return self._constant(e[1], e[2])
     if head == "read":
       return self._read(e[1], [self.evaluate(i) for i in e[2]])
     if head == "cast":
-      return cast(self.evaluate(e[1]), e[2])
+      return self._cast(self.evaluate(e[1]), e[2])
     if head == "select":
       return self._select(*(self.evaluate(x) for x in e[1:]))
     return self._call(head, [self.evaluate(x) for x in e[1:]])
+
+  def _constant(self, value, dtype):
+    return constant(value, dtype)
+
+  def _cast(self, value, dtype):
+    return cast(value, dtype)
 
   def _select(self, condition, a, b):
     data = np.where(condition.data, a.data, b.data)
@@ -354,7 +380,7 @@ class _Env:
     return Value(data.astype(_NUMPY[kind], copy=False), kind, _merge_bad(*args))
 
 
-def _constant(value, dtype):
+def constant(value, dtype):
   if isinstance(value, str):
     value = float(value)
   if dtype in _FLOATS:
@@ -362,7 +388,7 @@ def _constant(value, dtype):
   return Value(np.array([value]).astype(_NUMPY[dtype]), dtype)
 
 
-def _reduce(op, data, dtype, source):
+def reduce(op, data, dtype):
   """Folds axis 1. fp32 sums and products go through fp64; extrema are NaN if any element is; positions are of
   the first such element.
   """

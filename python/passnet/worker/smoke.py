@@ -30,10 +30,10 @@ DEFAULTS = {
 }
 
 
-def command(request, progress):
+def command(request, progress, run=None):
   """smoke: {"sample" | "variants", "pass_dir", "const_pass_dir"?, "rejected"?, "options"?, "meta"?: {label:
   overrides}, "programs"?: {label: {pass: [array program per match]}}} -> {"variants": [...], "loaded",
-  "skipped", "ok"}.
+  "skipped", "ok"}. run: another kind of VariantRun.
   """
   options = {**DEFAULTS, **request.get("options", {})}
   pairs = (
@@ -49,7 +49,7 @@ def command(request, progress):
       started = time.monotonic()
       try:
         variant = samples.load_variant(path, label, request.get("meta", {}).get(label))
-        result = VariantRun(
+        result = (run or VariantRun)(
           variant, passes, options, request.get("programs", {}).get(label, {}), session
         ).run()
       except Exception as e:  # noqa: BLE001 - one bad variant is one bad entry
@@ -229,12 +229,7 @@ class VariantRun:
     out["wrappers"] = self.wrapper_calls
     decided = [w["ok"] for w in self.wrapper_calls if "ok" in w]
     outputs_ok = all(r["ok"] for r in out.get("outputs", [])) and not out.get("inputs")
-    if (
-      not outputs_ok
-      and self._reference_rules()
-      and _close_enough(expected, got)
-      and _close_enough(eager_in, mine)
-    ):
+    if not outputs_ok and self._reference_rules() and self._near(expected, got, eager_in, mine):
       # CPU eager and CUDA eager differ in their last bits: where every wrapper agrees with the CUDA
       # reference, that is what counts.
       out["note"] = (
@@ -242,6 +237,9 @@ class VariantRun:
       )
       outputs_ok = True
     out["ok"] = outputs_ok and not out.get("alias_added") and not out["violations"] and (not decided or all(decided))
+
+  def _near(self, expected, got, eager_in, mine):
+    return _close_enough(expected, got) and _close_enough(eager_in, mine)
 
   def _reference_rules(self):
     """Every wrapper call either agrees with its program or hands back memory that it was given."""
