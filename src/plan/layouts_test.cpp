@@ -164,5 +164,21 @@ output ((%d,))
   EXPECT_FALSE(answer.graphs.otherwise);
 }
 
+// (A convolution takes them for channels_last or not.)
+TEST(Layouts, StridesOfExtentsOf1AreFollowedToo) {
+  Graph graph = graph_of(R"(
+%x : f16[17,1,6]{6,6,1}@0 = placeholder
+%w : f16[1,1,3]{3,3,1}@1 = placeholder
+%v = call_method transpose(%w, 2, 1)
+%a = call_function torch.conv_transpose1d(%x, %v, None, (2,), (1,), (0,), 1, (1,))
+%b = call_function torch.cos(%a)
+output ((%b,))
+)");
+  ASSERT_EQ(strides_of(graph, "a"), (Strides{27, 1, 3}));
+  EXPECT_FALSE(settle_layouts(graph, calls_of(graph, {"v", "b"})));
+  EXPECT_EQ(strides_of(graph, "v"), (Strides{3, 1, 1}));
+  EXPECT_EQ(strides_of(graph, "a"), (Strides{27, 9, 1}));
+}
+
 }  // namespace
 }  // namespace passnet

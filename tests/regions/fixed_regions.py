@@ -141,4 +141,12 @@ REGIONS = {
   "not a number, as an integer": (
     {"x": ([7, 17], "float32")},
     "a = torch.log1p(x - 1).long()\nreturn (torch.nn.functional.softsign(a),)"),
+  # Strides of axes of extent 1 say channels_last to a convolution, and a kernel's result has others.
+  "a weight that a kernel transposed": (
+    {"x": ([17, 1, 6], "float16"), "w": ([1, 1, 3], "float16")},
+    "v = w.transpose(2, 1)\na = torch.conv_transpose1d(torch.relu(x), v, None, (2,), (1,), (0,), 1, (1,))\nreturn (torch.cos(a),)"),
+  # Vectors and what is left over of them round otherwise, and which is which depends on the layout.
+  "a difference of equals in half": (
+    {"x": ([17, 7], "float16")},
+    "a = x[..., 2:-1]\nb = torch.sub(a, a, alpha=0.7)\nreturn (a, b)"),
 }

@@ -33,6 +33,10 @@ def _tensors(values):
   return [v for v in values if isinstance(v, torch.Tensor)]
 
 
+def _finite(t):
+  return torch.where(torch.isfinite(t), t, 0).abs().double()
+
+
 def _numeric(result):
   """A comparison that failed by elements only; structures cannot."""
   return "outside" in result and "first_bad" in result
@@ -50,27 +54,38 @@ def outside(expected, got, t):
 
 
 class LibraryMoved(torch.fx.Interpreter):
-  """A captured graph whose library calls are off by what their error may be: which of several routines runs depends on
-  the operands' layout, and a wrapper's result may have another than eager's."""
+  """A captured graph whose calls are off by what their error may be: which of several routines runs (a matrix product's, a
+  vector's or a scalar's) depends on the operands' layout, and a wrapper's result may have another than eager's."""
 
-  NAMES = ("attention", "conv", "linear", "matmul", "bmm", "mm", "addmv", "mv", "dot", "einsum", "norm", "softmax", "sum", "mean", "var", "std",
-           "cumsum", "cumprod", "prod", "pool")
+  # What adds up many elements is off by places of the largest, anything else by places of its own operands.
+  SUMS = ("attention", "conv", "linear", "matmul", "mm", "mv", "dot", "einsum", "norm", "softmax", "sum", "mean", "var", "std", "prod", "pool")
+  EXACT = ("getitem", "clone", "contiguous", "cat", "stack", "pad", "roll", "gather", "index", "where", "fill", "flip", "repeat", "to", "float",
+           "half", "double", "type", "sort", "topk", "max", "min", "relu", "abs", "neg", "clamp", "round", "floor", "ceil", "trunc", "sign",
+           "tri", "diag", "take", "select", "new", "like")
 
   def __init__(self, graph, run):
     super().__init__(graph)
-    self.run_number, self.random = run, torch.Generator().manual_seed(run)
+    self.random = torch.Generator().manual_seed(run)
 
   def run_node(self, node):
     result = super().run_node(node)
     name = getattr(node.target, "__name__", str(node.target))
-    if node.op not in ("call_function", "call_method") or name.endswith("_") or not any(n in name for n in self.NAMES):
+    sums = any(n in name for n in self.SUMS)
+    if node.op not in ("call_function", "call_method") or name.endswith("_") or (not sums and any(n in name for n in self.EXACT)):
       return result
-    given = {t.untyped_storage().data_ptr() for t in _tensors(torch.utils._pytree.tree_leaves(self.fetch_args_kwargs_from_env(node)))}
+    operands = _tensors(torch.utils._pytree.tree_leaves(self.fetch_args_kwargs_from_env(node)))
+    given = {t.untyped_storage().data_ptr() for t in operands}
     for t in _tensors(compare.as_tuple(result)):
       if t.is_floating_point() and t.numel() and t.untyped_storage().data_ptr() not in given:
         by = torch.rand(t.shape, generator=self.random, dtype=torch.float64) * 2 - 1
-        largest = torch.where(torch.isfinite(t), t, 0).abs().max().double()
-        t += (by * largest * torch.finfo(t.dtype).eps * 2).to(t.dtype)
+        size = _finite(t)
+        if sums:
+          size = size.max()
+        else:
+          for o in operands:
+            if o.is_floating_point() and o.dim() <= t.dim() and all(a in (1, b) for a, b in zip(reversed(o.shape), reversed(t.shape))):
+              size = size + _finite(o)
+        t += (by * size * torch.finfo(t.dtype).eps * 2).to(t.dtype)
     return result
 
 
