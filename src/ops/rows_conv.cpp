@@ -26,7 +26,7 @@ struct Conv {
   Shape result_shape() const {
     Shape shape;
     if (batched) shape.push_back(input->shape[0]);
-    shape.push_back(out_channels);
+    shape.push_back(in_channels == 0 ? 0 : out_channels);  // aten gives none where it reads none
     shape.insert(shape.end(), out_size.begin(), out_size.end());
     return shape;
   }

@@ -149,4 +149,7 @@ REGIONS = {
   "a difference of equals in half": (
     {"x": ([17, 7], "float16")},
     "a = x[..., 2:-1]\nb = torch.sub(a, a, alpha=0.7)\nreturn (a, b)"),
+  "a convolution of no channels": (
+    {"x": ([6, 0, 29], "bfloat16"), "w": ([6, 0, 3], "bfloat16"), "y": ([9], "bfloat16")},
+    "a = torch.conv1d(x, w, None, 1, 'same', 1, 1)\nreturn (torch.relu(a), torch.sign(y))"),
 }
