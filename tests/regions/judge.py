@@ -96,6 +96,7 @@ class JudgedRun(smoke.VariantRun):
     self.undetermined = 0  # elements that were excused
     self.by_name = {p.name: p for p in self.passes.passes}
     self._settling = self._plain = None
+    self._settled = {}  # by inputs: what is wrong, or None
     out = super().run()
     out["undetermined"] = self.undetermined
     return out
@@ -114,13 +115,12 @@ class JudgedRun(smoke.VariantRun):
   def _excuse(self, out, program, k, tensors, expected, got, errors):
     """Lets a failed comparison pass where each element outside is undetermined, by both of its values."""
     t = self.options["t"]
-    bad = outside(expected, got, t)
-    ranges = undetermined.outputs(program, tensors, errors)[k]
-    allowed = ranges.undetermined(expected, t) & ranges.undetermined(got, t)
-    left = int((bad & ~allowed).sum())
+    flat = np.flatnonzero(outside(expected, got, t).reshape(-1))
+    values = [x.reshape(-1)[torch.from_numpy(flat)] for x in (expected, got)]
+    left = int((~undetermined.possible(program, tensors, errors, k, flat, values, t)).sum())
     if left == 0:
-      self.undetermined += int(bad.sum())
-      out.update(ok=True, undetermined=int(bad.sum()))
+      self.undetermined += len(flat)
+      out.update(ok=True, undetermined=len(flat))
     else:
       out["determined"] = left
 
@@ -133,7 +133,10 @@ class JudgedRun(smoke.VariantRun):
       return
     if not all(r["ok"] or _numeric(r) for r in (*out["outputs"], *out["inputs"])):
       return
-    why = self._settle(out, expected, eager_in)
+    # A poisoned and a plain call on the same inputs have the same answer.
+    if (out["family"], out["seed"]) not in self._settled:
+      self._settled[out["family"], out["seed"]] = self._settle(out, expected, eager_in)
+    why = self._settled[out["family"], out["seed"]]
     if why:
       out["settling"] = why
     else:

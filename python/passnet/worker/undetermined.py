@@ -15,6 +15,7 @@ import numpy as np
 from . import compare, numeric, reference
 
 RUNS = 24
+WHOLE_LIMIT = 1 << 15  # element evaluations (times reduction points) up to which an array is evaluated whole
 # A value counts as one of the possible ones within this many times the range that was seen: behind a pole the values
 # have no bounds that few evaluations would meet.
 WIDENED = 8
@@ -77,7 +78,14 @@ class _Environment(reference.Environment):
     return self.evaluator.moved_constant(super()._constant(value, dtype))
 
 
-class Moved(reference.Evaluator):
+class Plain(reference.Evaluator):
+  """Without errors; few elements of a large array are all that is asked for, many times over."""
+
+  def _is_whole(self, array):
+    return array["kind"] == "input" or array["id"] in self._whole or self.cost(array) <= WHOLE_LIMIT
+
+
+class Moved(Plain):
   """One evaluation with its errors."""
 
   def __init__(self, program, tensors, errors, seed, run):
@@ -224,6 +232,9 @@ class Range:
   def __init__(self, low, high, number, nan):
     self.low, self.high, self.number, self.nan = low, high, number, nan
 
+  def reshaped(self, shape):
+    return Range(*(a.reshape(shape) for a in (self.low, self.high, self.number, self.nan)))
+
   @staticmethod
   def of(values):
     """Of what several evaluations gave: arrays of one shape."""
@@ -251,10 +262,36 @@ class Range:
     return np.where(np.isnan(got), self.nan & (open_nan | wide), inside & (wide | open_nan))
 
 
-def outputs(program, tensors, errors, runs=RUNS, seed=1):
-  """The Range of every output."""
+def at(program, tensors, errors, output, flat, runs=RUNS, seed=1):
+  """The Range of one output at row-major positions."""
   seen = []
   for run in range(runs):
-    evaluator = Moved(program, tensors, errors, seed, run) if run else reference.Evaluator(program, tensors)
-    seen.append([evaluator.whole(k) for k in program["outputs"]])
-  return [Range.of(values) for values in zip(*seen)]
+    evaluator = Moved(program, tensors, errors, seed, run) if run else Plain(program, tensors)
+    seen.append(evaluator.at(program["outputs"][output], flat))
+  return Range.of(seen)
+
+
+def possible(program, tensors, errors, output, flat, values, t=compare.BASE_T, runs=RUNS, seed=1):
+  """Which positions are undetermined, by each of several tensors of values there. Asks for no more evaluations than that
+  takes.
+  """
+  seen, found = [], np.zeros(len(flat), dtype=bool)
+  for run in range(runs):
+    evaluator = Moved(program, tensors, errors, seed, run) if run else Plain(program, tensors)
+    seen.append(evaluator.at(program["outputs"][output], flat))
+    if run % 4 == 3 or run == runs - 1:
+      ranges = Range.of(seen)
+      found = np.logical_and.reduce([ranges.undetermined(v, t) for v in values])
+      if found.all():
+        break
+  return found
+
+
+def outputs(program, tensors, errors, runs=RUNS, seed=1):
+  """The Range of every output, whole."""
+  shapes = {a["id"]: a["shape"] for a in program["arrays"]}
+  out = []
+  for k, array in enumerate(program["outputs"]):
+    n = math.prod(shapes[array])
+    out.append(at(program, tensors, errors, k, np.arange(n, dtype=np.int64), runs, seed).reshaped(shapes[array]))
+  return out
