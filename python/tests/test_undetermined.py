@@ -64,7 +64,7 @@ def test_a_floor_at_an_integer_is_undetermined():
 
 def test_a_pole_is_undetermined_only_close_to_it():
   x = torch.tensor([0.5, 1.2, 4.8e10, float(np.float32(np.pi / 2))])
-  got = decided(unary("tan", 4), [x], undetermined.EAGER, torch.tan(x.double()).float())
+  got = decided(unary("tan", 4), [x], undetermined.EAGER, torch.tan(x.double()).float() * 1.0001)
   assert got.tolist() == [False, False, False, False]  # the argument is exact: one value is right
   moved = {"arrays": [inp(0, (4,)), mapped(1, (4,), ["tan", ["mul", read(0), real(1.1)]])], "outputs": [1]}
   got = decided(moved, [x / np.float32(1.1)], undetermined.EAGER, torch.tan(x.double()).float())
@@ -125,3 +125,15 @@ def test_what_fits_no_integer_has_no_value():
   low = torch.full((3,), torch.iinfo(torch.int64).min)
   assert decided(program, [x], undetermined.EAGER, low).tolist() == [True, False, True]
   assert not decided(program, [x], undetermined.KERNEL, low).any()
+
+
+def test_another_eager_may_not_round_to_tf32():
+  x, y = torch.rand(8) + 1, torch.rand(8) + 1
+  product = mapped(2, (8,), ["mul", ["tf32", read(0)], ["tf32", read(1)]])
+  program = {"arrays": [inp(0, (8,)), inp(1, (8,)), product], "outputs": [2]}
+  rounded, cpu = reference.evaluate(program, [x, y])[0], x * y
+  differs = ((rounded - cpu).abs() > 1e-5 + 1.3e-6 * cpu.abs()).numpy()
+  assert differs.sum() > 3
+  assert decided(program, [x, y], undetermined.EAGER, cpu)[differs].all()
+  assert not decided(program, [x, y], undetermined.KERNEL, cpu).any()
+  assert not decided(program, [x, y], undetermined.EAGER, cpu * 1.1).any()
