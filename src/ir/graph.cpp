@@ -8,15 +8,11 @@
 
 namespace passnet {
 
-namespace {
-
-// Sizes that a graph computes may be anything; beyond 64 bits they stay at the greatest number.
 int64_t saturating_product(int64_t a, int64_t b) {
   int64_t out = 0;
-  return __builtin_mul_overflow(a, b, &out) ? std::numeric_limits<int64_t>::max() : out;
+  if (!__builtin_mul_overflow(a, b, &out)) return out;
+  return (a < 0) == (b < 0) ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
 }
-
-}  // namespace
 
 int64_t TensorMeta::numel() const {
   int64_t n = 1;
@@ -24,6 +20,12 @@ int64_t TensorMeta::numel() const {
     if (extent == 0) return 0;
     n = saturating_product(n, extent);
   }
+  return n;
+}
+
+int64_t TensorMeta::span() const {
+  int64_t n = 1;
+  for (const int64_t extent : shape) n = saturating_product(n, std::max<int64_t>(extent, 1));
   return n;
 }
 

@@ -1,5 +1,7 @@
 #include "ops/row_args.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace passnet {
@@ -129,14 +131,24 @@ Result<std::string> string_arg(const Call& call, std::string_view name) {
   return v.text();
 }
 
+namespace {
+
+// Nothing has so many elements; sums of a few such numbers still fit.
+int64_t bounded(int64_t v) {
+  constexpr int64_t kMost = int64_t{1} << 61;
+  return std::clamp(v, -kMost, kMost);
+}
+
+}  // namespace
+
 Result<std::vector<int64_t>> ints_arg(const Call& call, std::string_view name) {
   Value v = known_value(call, call.arg(name));
-  if (v.kind() == Value::Kind::kInt) return std::vector<int64_t>{v.as_int()};
+  if (v.kind() == Value::Kind::kInt) return std::vector<int64_t>{bounded(v.as_int())};
   std::vector<int64_t> out;
   if (const Meta* meta = meta_of(call, v); meta && meta->kind == Meta::Kind::kTuple) {  // x.size(), x.shape
     for (const Meta& item : meta->items) {
       if (item.kind != Meta::Kind::kScalar) return bad_argument(call, name, "integers");
-      out.push_back(item.scalar.as_int());
+      out.push_back(bounded(item.scalar.as_int()));
     }
     return out;
   }
@@ -150,7 +162,7 @@ Result<std::vector<int64_t>> ints_arg(const Call& call, std::string_view name) {
                                     call.graph->node(item.as_node()).name));
       return no_number(call, name, "integers", item);
     }
-    out.push_back(known.as_int());
+    out.push_back(bounded(known.as_int()));
   }
   return out;
 }
@@ -159,6 +171,10 @@ Result<std::vector<int64_t>> spread_arg(const Call& call, std::string_view name,
   PN_TRY(std::vector<int64_t> v, ints_arg(call, name));
   if (v.size() == 1) v.resize(n, v[0]);
   if (v.size() != n) return bad_argument(call, name, fmt::format("one integer or {}", n));
+  // Windows: what they are multiplied with still fits.
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (std::ranges::any_of(v, [](int64_t i) { return i > kMost || i < -kMost; }))
+    return bad_argument(call, name, fmt::format("no number beyond {}", kMost));
   return v;
 }
 

@@ -62,11 +62,17 @@ Result<Conv> read_operands(const Call& call, size_t spatial) {
   return c;
 }
 
+// `n` steps of a window, small enough that sums of a few still fit.
+int64_t spread(int64_t n, int64_t step) { return std::min(saturating_product(n, step), int64_t{1} << 60); }
+
+// From a kernel's first tap to its last.
+int64_t reach(const Conv& c, size_t axis) { return spread(c.kernel[axis] - 1, c.dilation[axis]); }
+
 template <int kSpatial>
 Result<Conv> read_conv(const Call& call) {
   PN_TRY(Conv c, read_operands(call, kSpatial));
   c.out_channels = c.weight->shape[0];
-  if (c.weight->shape[1] * c.groups != c.in_channels)
+  if (saturating_product(c.weight->shape[1], c.groups) != c.in_channels)
     return bad_argument(call, "weight", fmt::format("for {} channels in {} groups", c.in_channels, c.groups));
   if (c.out_channels < c.groups || c.out_channels % c.groups != 0)
     return bad_argument(call, "weight",
@@ -77,14 +83,14 @@ Result<Conv> read_conv(const Call& call) {
     const std::string& mode = call.arg("padding").text();
     if (mode != "same" && mode != "valid")
       return bad_argument(call, "padding", "integers, 'same' or 'valid'");
-    for (size_t i = 0; mode == "same" && i < both.size(); ++i) both[i] = c.dilation[i] * (c.kernel[i] - 1);
+    for (size_t i = 0; mode == "same" && i < both.size(); ++i) both[i] = reach(c, i);
     for (int64_t total : both) c.before.push_back(total / 2);
   } else {
     PN_TRY(c.before, spread_arg(call, "padding", kSpatial));
     for (size_t i = 0; i < both.size(); ++i) both[i] = 2 * c.before[i];
   }
   for (size_t i = 0; i < both.size(); ++i) {
-    int64_t room = c.in_size[i] + both[i] - c.dilation[i] * (c.kernel[i] - 1) - 1;
+    int64_t room = c.in_size[i] + both[i] - reach(c, i) - 1;
     if (room < 0) return bad_argument(call, "weight", "a kernel no larger than the padded input");
     c.out_size.push_back(room / c.stride[i] + 1);
   }
@@ -97,12 +103,11 @@ Result<Conv> read_conv_transpose(const Call& call) {
   c.transposed = true;
   if (c.weight->shape[0] != c.in_channels)
     return bad_argument(call, "weight", fmt::format("for {} channels", c.in_channels));
-  c.out_channels = c.weight->shape[1] * c.groups;
+  c.out_channels = saturating_product(c.weight->shape[1], c.groups);
   PN_TRY(c.before, spread_arg(call, "padding", kSpatial));
   PN_TRY(Shape extra, spread_arg(call, "output_padding", kSpatial));
   for (size_t i = 0; i < kSpatial; ++i) {
-    int64_t size =
-        (c.in_size[i] - 1) * c.stride[i] - 2 * c.before[i] + c.dilation[i] * (c.kernel[i] - 1) + extra[i] + 1;
+    int64_t size = spread(c.in_size[i] - 1, c.stride[i]) - 2 * c.before[i] + reach(c, i) + extra[i] + 1;
     if (size <= 0) return bad_argument(call, "padding", "such that something is left of the result");
     c.out_size.push_back(size);
   }
@@ -188,7 +193,7 @@ ExprId source_position(Program& p, const Conv& c, size_t i, ExprId o, ExprId k, 
   ExprId tap = index_mul(p, k, c.dilation[i]);
   if (!c.transposed) {
     ExprId e = index_add(p, p.call(Fn::kAdd, {index_mul(p, o, c.stride[i]), tap}), -c.before[i]);
-    int64_t last = (c.out_size[i] - 1) * c.stride[i] + (c.kernel[i] - 1) * c.dilation[i] - c.before[i];
+    int64_t last = spread(c.out_size[i] - 1, c.stride[i]) + reach(c, i) - c.before[i];
     if (c.before[i] > 0) *inside = both_of(p, *inside, p.call(Fn::kGe, {e, p.integer(0)}));
     if (last >= c.in_size[i]) *inside = both_of(p, *inside, p.call(Fn::kLt, {e, p.integer(c.in_size[i])}));
     return e;

@@ -312,7 +312,10 @@ Result<Inferred> meta_repeat(const Call& call) {
   PN_TRY(const TensorMeta* input, tensor_arg(call, "input"));
   PN_TRY(Shape shape, repeats_of<kTile>(call, *input));
   size_t fresh_axes = shape.size() - input->shape.size();
-  for (size_t i = 0; i < input->shape.size(); ++i) shape[fresh_axes + i] *= input->shape[i];
+  for (size_t i = 0; i < input->shape.size(); ++i) {
+    int64_t& extent = shape[fresh_axes + i];
+    extent = saturating_product(extent, input->shape[i]);
+  }
   return fresh(std::move(shape), input->dtype);
 }
 
@@ -348,7 +351,7 @@ Result<Inferred> meta_repeat_interleave(const Call& call) {
   PN_TRY(Shape repeats, ints_arg(call, "repeats"));
   if (repeats.size() != 1 || repeats[0] < 0)
     return bad_argument(call, "repeats", "one integer of at least 0");
-  shape[a] *= repeats[0];
+  shape[a] = saturating_product(shape[a], repeats[0]);
   return fresh(std::move(shape), input->dtype);
 }
 

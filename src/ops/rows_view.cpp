@@ -228,7 +228,7 @@ Result<Shape> with_inferred_size(const Call& call, Shape shape, int64_t numel, s
     } else if (shape[i] < 0) {
       return bad_argument(call, parameter, "sizes of at least 0, or -1");
     } else {
-      known *= shape[i];
+      known = saturating_product(known, shape[i]);
     }
   }
   if (open && known > 0 && numel % known == 0) {

@@ -90,7 +90,9 @@ TEST(OperatorTable, NumbersThatNoSizeHoldsAreRefused) {
         "torch.arange(0.0, 1e300)", "torch.arange(0.0, float('inf'))", "torch.arange(float('nan'))",
         "torch.arange(0.0, 1.0, 5e-324)", "torch.nn.functional.interpolate(%x, None, 1e300)",
         "torch.nn.functional.interpolate(%x, None, float('nan'))", "torch.sym_int(1e300)",
-        "torch.sym_int(float('inf'))"}) {
+        "torch.sym_int(float('inf'))", "torch.reshape(%x, (64, 4611686018427387904))",
+        "torch.tile(%x, (64, 4611686018427387904))", "torch.repeat_interleave(%x, 4611686018427387904, 1)",
+        "torch.max_pool2d(%x, 4611686018427387904)"}) {
     Result<Graph> graph = read_graph("%x : f32[1,32,28,28]@0 = placeholder\n%c = call_function " +
                                      std::string(call) + "\noutput ((%c,))\n");
     ASSERT_TRUE(graph.ok()) << call << ": " << graph.error().message;
