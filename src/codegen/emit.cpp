@@ -823,23 +823,18 @@ Status Emitter::product(ValueId v) {
 
 Status Emitter::stores(uint64_t loop_bit) {
   // Nothing is loaded across a store, which may have changed it: where results share loads, all stores come last.
-  std::vector<std::string> computed(plan_.stores.size());
   if (plan_.schedule == "stencil") {
-    for (const ValueId v : walked_in_order(graph_, pool_, reached_)) {
+    std::vector<ValueId> first = walked_in_order(graph_, pool_, reached_);
+    for (const StorePlan& s : plan_.stores) first.push_back(s.value);
+    for (const ValueId v : first) {
       PN_TRY(const std::string ignored, value(v));
     }
-  }
-  for (size_t k = 0; k < plan_.stores.size() && plan_.schedule == "stencil"; ++k) {
-    PN_TRY(computed[k], value(plan_.stores[k].value));
   }
   for (size_t k = 0; k < plan_.stores.size(); ++k) {
     const StorePlan& s = plan_.stores[k];
     if ((pool_.deps(s.offset) & loop_mask_) != loop_bit) continue;
     PN_TRY(const std::string offset, index(s.offset));
-    std::string text = computed[k];
-    if (text.empty()) {
-      PN_TRY(text, value(s.value));
-    }
+    PN_TRY(const std::string text, value(s.value));
     const std::string& p = pointers_.at(-1 - static_cast<int32_t>(k));
     const std::string address = offset == "0" ? p : fmt::format("{} + {}", p, offset);
     const std::string mask = lanes_in(pool_.deps(s.offset));

@@ -14,7 +14,7 @@ int64_t saturating_product(int64_t a, int64_t b) {
   return (a < 0) == (b < 0) ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
 }
 
-int64_t TensorMeta::numel() const {
+int64_t elements_of(const std::vector<int64_t>& shape) {
   int64_t n = 1;
   for (const int64_t extent : shape) {
     if (extent == 0) return 0;
@@ -23,11 +23,13 @@ int64_t TensorMeta::numel() const {
   return n;
 }
 
-int64_t TensorMeta::span() const {
+int64_t span_of(const std::vector<int64_t>& shape) {
   int64_t n = 1;
   for (const int64_t extent : shape) n = saturating_product(n, std::max<int64_t>(extent, 1));
   return n;
 }
+
+int64_t TensorMeta::numel() const { return elements_of(shape); }
 
 int64_t TensorMeta::bytes() const { return saturating_product(numel(), size_of(dtype)); }
 

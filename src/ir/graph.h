@@ -30,8 +30,6 @@ struct TensorMeta {
   std::string device = "cuda:0";
 
   int64_t numel() const;
-  int64_t span()
-      const;  // the product of the extents, empty ones counted as 1: no product of some of them is greater
   int dim() const { return static_cast<int>(shape.size()); }
   int64_t bytes() const;
   bool is_contiguous() const;  // false where strides are unknown
@@ -39,6 +37,9 @@ struct TensorMeta {
 
 // Sizes that a graph computes may be anything; beyond 64 bits they stay at the greatest, or least, number.
 int64_t saturating_product(int64_t a, int64_t b);
+int64_t elements_of(const std::vector<int64_t>& shape);
+// Empty extents counted as 1: no product of some of the extents is greater.
+int64_t span_of(const std::vector<int64_t>& shape);
 
 // Of one tensor, an input or computed, empty extents counted as 1: beyond it sizes and offsets no longer fit 64 bits everywhere.
 inline constexpr int64_t kMostElements = int64_t{1} << 48;

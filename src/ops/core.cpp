@@ -287,8 +287,7 @@ std::string_view wrong_sizes(const Meta& meta) {
     const std::vector<int64_t>& shape = meta.tensor.shape;
     if (std::any_of(shape.begin(), shape.end(), [](int64_t n) { return n < 0; }))
       return "the result would have a negative extent";
-    if (meta.tensor.span() > kMostElements)
-      return "the result would have more elements than any memory holds";
+    if (span_of(shape) > kMostElements) return "the result would have more elements than any memory holds";
   }
   for (const Meta& item : meta.items) {
     if (const std::string_view wrong = wrong_sizes(item); !wrong.empty()) return wrong;

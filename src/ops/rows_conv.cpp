@@ -114,6 +114,12 @@ Result<Conv> read_conv_transpose(const Call& call) {
   return c;
 }
 
+// Two factors as the library multiplies them.
+std::pair<E, E> multiplied(const LibraryProduct& library, E a, E b) {
+  if (library.factors != LibraryProduct::Factors::kTf32) return {a, b};
+  return {call(Fn::kTf32, a), call(Fn::kTf32, b)};
+}
+
 using ReadConv = Result<Conv> (*)(const Call&);
 
 // One dimension is two, the first of extent 1; there aten makes the input contiguous, but not the weight.
@@ -274,9 +280,7 @@ ArrayId lower_transposed(Program& p, const Conv& c, const LibraryProduct& librar
     // Chosen before it is widened: 16-bit factors go to the matrix units as they are.
     E value = E{&q, q.select(inside, q.read(x, in), q.real(0, dtype))}.cast(sum);
     E weight = E{&q, q.read(w, in_weight)}.cast(sum);
-    if (library.factors == LibraryProduct::Factors::kTf32)
-      return std::pair(call(Fn::kTf32, value), call(Fn::kTf32, weight));
-    return std::pair(value, weight);
+    return multiplied(library, value, weight);
   };
   const ArrayId product = add_product(p, split, sum, extents, factors, label, node);
   p.set_inner_block(product, library.channel_block);
@@ -320,10 +324,7 @@ Result<std::vector<ArrayId>> lower_conv(LowerContext& ctx, const Call& call) {
     }
     ExprId value = q.cast(q.read(x, in), sum);
     if (inside != kNoExpr) value = q.select(inside, value, q.real(0, sum));
-    std::pair<E, E> both{{&q, value}, {&q, q.cast(q.read(w, in_weight), sum)}};
-    if (library.factors == LibraryProduct::Factors::kTf32)
-      both = {passnet::call(Fn::kTf32, both.first), passnet::call(Fn::kTf32, both.second)};
-    return both;
+    return multiplied(library, {&q, value}, {&q, q.cast(q.read(w, in_weight), sum)});
   };
   ArrayId bias = -1;
   if (c.bias) {

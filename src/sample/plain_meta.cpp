@@ -198,14 +198,8 @@ class Reader {
     }
     if (!seen_.contains("mean")) spec_->mean = 0.0;
     if (!seen_.contains("std")) spec_->std = 1.0;
-    int64_t numel = 1, span = 1;  // empty extents counted as 1: see TensorMeta::span
-    if (spec_->shape.size() > kMaxRank) return false;
-    for (const int64_t n : spec_->shape) {
-      span = saturating_product(span, std::max<int64_t>(n, 1));
-      numel = saturating_product(numel, n);
-      if (span > kMostElements) return false;
-    }
-    if (spec_->has_data() && spec_->data_count != numel) return false;
+    if (spec_->shape.size() > kMaxRank || span_of(spec_->shape) > kMostElements) return false;
+    if (spec_->has_data() && spec_->data_count != elements_of(spec_->shape)) return false;
     std::string name = spec_->class_name;
     specs_.insert_or_assign(std::move(name), *std::move(spec_));
     spec_.reset();

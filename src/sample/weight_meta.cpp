@@ -172,14 +172,8 @@ class SpecReader {
     // The evaluator's defaults.
     if (!has_mean_) spec.mean = 0.0;
     if (!has_std_) spec.std = 1.0;
-    int64_t numel = 1, span = 1;  // empty extents counted as 1: see TensorMeta::span
-    bool too_large = static_cast<int64_t>(spec.shape.size()) > kMaxRank;
-    for (const int64_t n : spec.shape) {
-      span = saturating_product(span, std::max<int64_t>(n, 1));
-      numel = saturating_product(numel, n);
-      too_large |= span > kMostElements;
-    }
-    if (too_large) {
+    const int64_t numel = elements_of(spec.shape);
+    if (static_cast<int64_t>(spec.shape.size()) > kMaxRank || span_of(spec.shape) > kMostElements) {
       return error("meta.bad_shape", fmt::format("tensor '{}' has too many elements", spec.name), shape_span_)
           .with_hint("Correct the shape.");
     }

@@ -21,19 +21,13 @@ import triton
 import triton.language as tl
 
 import common
+from product_order import DTYPES, _round
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 BLOCK = {"float32": 32, "float16": 64, "bfloat16": 64}
 BATCHES = (1, 2, 8, 32)
 CHANNELS = (64, 128, 256, 384, 512, 768, 1024, 2048)
 RESULTS = (64, 128, 256)
 SIDES = ((8, 6), (8, 8), (14, 14), (16, 12), (16, 16), (24, 18), (28, 28), (32, 24), (32, 32), (64, 48))
-
-
-@triton.jit
-def _round(a):
-  u = a.to(tl.int32, bitcast=True)
-  return ((u + 4095 + ((u >> 13) & 1)) & -8192).to(tl.float32, bitcast=True)
 
 
 @triton.jit
